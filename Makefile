@@ -1,0 +1,54 @@
+# `make help` lists what there is. Everything is installed into .venv, nothing outside this folder.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+HTTP_PORT ?= 8080
+GRPC_PORT ?= 50051
+ENGINE ?= embedded
+MODEL ?=
+SCRIPT ?=
+
+PROTOS := $(sort $(wildcard proto/openresponses/v1/*.proto))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test proto proto-check lint lock clean
+
+help: ## List the targets and the variables they take.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@echo
+	@echo "Variables: HTTP_PORT=$(HTTP_PORT) GRPC_PORT=$(GRPC_PORT) ENGINE=$(ENGINE) MODEL=$(MODEL) SCRIPT=$(SCRIPT)"
+
+setup: .venv/installed ## Install everything into .venv, pinned and hash-checked.
+
+.venv/installed: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	touch $@
+
+run: setup ## Start the service and the gateway; Ctrl-C stops both.
+	@HTTP_PORT=$(HTTP_PORT) GRPC_PORT=$(GRPC_PORT) ENGINE=$(ENGINE) MODEL=$(MODEL) SCRIPT=$(SCRIPT) gateway/run-all
+
+test: setup proto-check lint ## Check generated code, style and types, then run every test.
+	$(BIN)/pytest
+
+proto: setup ## Lint proto/ and generate gen/ from it.
+	PATH="$(CURDIR)/$(BIN):$$PATH" proto/generate
+
+proto-check: proto ## Fail when gen/ differs from what proto/ gives.
+	@test -z "$$(git status --porcelain -- gen)" || { git status --short -- gen; \
+	  echo "gen/ is not what proto/ generates: commit what 'make proto' wrote."; exit 1; }
+
+lint: setup ## Style and types.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+lock: ## Pin the newest versions into requirements.lock (needs uv).
+	uv pip compile --universal --python-version 3.11 --generate-hashes --extra dev --upgrade \
+	  --no-emit-index-url --no-header --no-annotate --quiet pyproject.toml -o requirements.lock
+
+clean: ## Remove what the targets above installed and made.
+	rm -rf .venv .build .mypy_cache .pytest_cache .ruff_cache .hypothesis tests/clients/node_modules

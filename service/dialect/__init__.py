@@ -1,0 +1,1 @@
+"""Dialects: how a model family writes prompts and turns. `base.py` is the contract."""

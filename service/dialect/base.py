@@ -1,0 +1,95 @@
+"""The dialect contract: requests become prompt tokens, output tokens become segments.
+
+A turn is a sequence of messages; a message is `MessageStart`, any number of `MessageText`, and `MessageEnd`,
+never nested and never interleaved. Splitters are sans-IO, hold the state of one turn, never raise, and give
+the same messages for every chunking of the same tokens: only the grouping of `MessageText` differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from openresponses.v1.service_pb2 import CreateResponseRequest
+
+
+class Kind(Enum):
+    """What a message of the model becomes."""
+
+    REASONING = "reasoning"
+    """Thinking that is not part of the answer: a reasoning item."""
+    PREAMBLE = "preamble"
+    """Text for the user before or between tool calls: a message of phase `commentary`."""
+    ANSWER = "answer"
+    """The answer: a message of phase `final_answer`."""
+    FUNCTION_CALL = "function_call"
+    """Arguments for a function: a function call item."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStart:
+    """A message begins."""
+
+    kind: Kind
+    name: str = ""
+    """The function's name; empty for other kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageText:
+    """More of the open message's content."""
+
+    text: str
+    """Never empty, never part of a character, never a control token."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEnd:
+    """The open message is over."""
+
+    complete: bool
+    """False when the output stopped in the middle of it."""
+
+
+Segment = MessageStart | MessageText | MessageEnd
+
+
+class Splitter(Protocol):
+    """Splits the tokens of one turn into messages."""
+
+    reasoning_tokens: int
+    """Tokens of content so far that belong to reasoning messages."""
+
+    def feed(self, token_ids: Sequence[int]) -> list[Segment]:
+        """Take the next tokens and return the segments that they complete."""
+        ...
+
+    def finish(self) -> list[Segment]:
+        """The output is over: release what is held back and close the open message.
+
+        Must be called once, after the last `feed`.
+        """
+        ...
+
+
+class Dialect(Protocol):
+    """A model family's way of writing."""
+
+    stop_token_ids: frozenset[int]
+    """Tokens that end a turn."""
+    boundary_token_ids: frozenset[int]
+    """Tokens after which a flush is worth it at once, since an item begins or ends there."""
+
+    def render(self, request: CreateResponseRequest) -> list[int]:
+        """Return the prompt tokens, up to where the model goes on.
+
+        Raises:
+            InvalidRequest: an input item cannot be rendered; `param` names it.
+        """
+        ...
+
+    def splitter(self) -> Splitter:
+        """Return a splitter for a turn that continues a prompt of `render`."""
+        ...
