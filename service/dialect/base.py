@@ -59,17 +59,24 @@ Segment = MessageStart | MessageText | MessageEnd
 class Splitter(Protocol):
     """Splits the tokens of one turn into messages."""
 
+    tokens: int
+    """Tokens taken so far; those after the end of the turn do not count."""
     reasoning_tokens: int
-    """Tokens of content so far that belong to reasoning messages."""
+    """Those of `tokens` that are content of reasoning messages."""
+    ended: bool
+    """The turn is over: nothing that is fed from now on counts."""
+    closed: bool
+    """The last token ended a turn (which may go on with further calls): no limit cut this output short."""
 
     def feed(self, token_ids: Sequence[int]) -> list[Segment]:
         """Take the next tokens and return the segments that they complete."""
         ...
 
-    def finish(self) -> list[Segment]:
+    def finish(self, *, cut: bool) -> list[Segment]:
         """The output is over: release what is held back and close the open message.
 
-        Must be called once, after the last `feed`.
+        `cut`: a limit ended it, so what is open is incomplete; else the model stopped by itself. Must be
+        called once, after the last `feed`.
         """
         ...
 
@@ -90,6 +97,6 @@ class Dialect(Protocol):
         """
         ...
 
-    def splitter(self) -> Splitter:
-        """Return a splitter for a turn that continues a prompt of `render`."""
+    def splitter(self, request: CreateResponseRequest) -> Splitter:
+        """Return a splitter for a turn that continues the prompt of `render(request)`."""
         ...

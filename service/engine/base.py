@@ -78,10 +78,10 @@ class GenerationRequest:
     """Ids that end the output; the one that does is kept in it (rule 4)."""
     max_tokens: int | None = None
     """Most output tokens; None: as many as the context allows."""
-    temperature: float | None = None
-    """Sampling temperature, 0 to 2; 0 is greedy; None: the engine's default."""
-    top_p: float | None = None
-    """Nucleus sampling mass, 0 to 1; None: the engine's default."""
+    temperature: float = 1.0
+    """Sampling temperature, 0 to 2; 0 is greedy."""
+    top_p: float = 1.0
+    """Nucleus sampling mass, above 0 and up to 1."""
     guidance: Guidance = field(default_factory=Guidance)
     """Constraints on the output; ignored by engines whose `ModelInfo.guided` is false."""
 
@@ -96,6 +96,10 @@ class ModelInfo:
     """Most prompt and output tokens together."""
     guided: bool = False
     """The engine holds output to `Guidance`."""
+    default_temperature: float = 1.0
+    """The temperature of requests that name none."""
+    default_top_p: float = 1.0
+    """The nucleus mass of requests that name none."""
     created: int = 0
     """Unix time in seconds of the model's making, 0 when unknown."""
     owned_by: str = "openresponses"

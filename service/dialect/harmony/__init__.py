@@ -1,0 +1,1 @@
+"""Harmony, the token format of gpt-oss: prompt rendering, vocabulary, splitter."""

@@ -1,0 +1,268 @@
+"""The event builder: a turn's segments become numbered events, items, usage and one terminal event. Sans-IO.
+
+It knows nothing of tokens, engines or transports. Segments come in whatever grouping the flushes give; the
+same segments give the same items and ids in every grouping, since ids are made from the response's own id and
+the item's position. The order of events is the one of `Event order` in OpenAI's streams:
+
+    start()    created, in_progress
+    apply()    per message: output_item.added, content_part.added, deltas, done events, inner to outer
+    end()      one of completed, incomplete, failed; each carries the whole response
+
+Sequence numbers are given out in one place, when an event is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from openresponses.v1.content_pb2 import OutputContentPart, OutputText, ReasoningText
+from openresponses.v1.event_pb2 import (
+    ResponseCompletedEvent,
+    ResponseContentPartAddedEvent,
+    ResponseContentPartDoneEvent,
+    ResponseCreatedEvent,
+    ResponseFailedEvent,
+    ResponseFunctionCallArgumentsDeltaEvent,
+    ResponseFunctionCallArgumentsDoneEvent,
+    ResponseIncompleteEvent,
+    ResponseInProgressEvent,
+    ResponseOutputItemAddedEvent,
+    ResponseOutputItemDoneEvent,
+    ResponseReasoningTextDeltaEvent,
+    ResponseReasoningTextDoneEvent,
+    ResponseStreamEvent,
+    ResponseTextDeltaEvent,
+    ResponseTextDoneEvent,
+)
+from openresponses.v1.item_pb2 import ROLE_ASSISTANT, FunctionCall, OutputItem, OutputMessage, ReasoningItem
+from openresponses.v1.response_pb2 import IncompleteDetails, Response, ResponseError, Usage
+from openresponses.v1.status_pb2 import (
+    ITEM_STATUS_COMPLETED,
+    ITEM_STATUS_IN_PROGRESS,
+    ITEM_STATUS_INCOMPLETE,
+    RESPONSE_STATUS_COMPLETED,
+    RESPONSE_STATUS_FAILED,
+    RESPONSE_STATUS_INCOMPLETE,
+    ItemStatus,
+)
+
+from service.dialect.base import Kind, MessageEnd, MessageStart, MessageText, Segment
+
+_ID_PREFIXES = {
+    Kind.REASONING: "rs",
+    Kind.PREAMBLE: "msg",
+    Kind.ANSWER: "msg",
+    Kind.FUNCTION_CALL: "fc",
+}
+_PHASES = {Kind.PREAMBLE: "commentary", Kind.ANSWER: "final_answer"}
+
+
+class ResponseBuilder:
+    """Builds the events of one response.
+
+    Attributes:
+        response: the response as it stands; lifecycle events carry copies of it.
+    """
+
+    def __init__(self, response: Response) -> None:
+        """`response`: in progress, without output, its `id` of the form `resp_<unique>`."""
+        self.response = response
+        self._unique = response.id.removeprefix("resp_")
+        self._number = 0
+        self._events: list[ResponseStreamEvent] = []
+        # The open item.
+        self._kind = Kind.ANSWER
+        self._name = ""
+        self._id = ""
+        self._index = 0
+        self._texts: list[str] = []
+
+    def start(self) -> list[ResponseStreamEvent]:
+        """Return the events that open the stream."""
+        self._events = []
+        self._emit("response.created", created=ResponseCreatedEvent(response=self.response))
+        self._emit("response.in_progress", in_progress=ResponseInProgressEvent(response=self.response))
+        return self._events
+
+    def apply(self, segments: Iterable[Segment]) -> list[ResponseStreamEvent]:
+        """Return the events that the next segments cause."""
+        self._events = []
+        for segment in segments:
+            match segment:
+                case MessageText(text):
+                    self._texts.append(text)
+                    self._delta(text)
+                case MessageStart(kind, name):
+                    self._open(kind, name)
+                case MessageEnd(complete):
+                    self._close(complete=complete)
+                case _:
+                    assert_never(segment)
+        return self._events
+
+    def complete(self, usage: Usage, completed_at: float) -> list[ResponseStreamEvent]:
+        """End a response that the model finished. `completed_at` is Unix time in seconds."""
+        response = self._end(RESPONSE_STATUS_COMPLETED, usage)
+        response.completed_at = completed_at
+        self._emit("response.completed", completed=ResponseCompletedEvent(response=response))
+        return self._events
+
+    def cut(self, usage: Usage, reason: str = "max_output_tokens") -> list[ResponseStreamEvent]:
+        """End a response that a limit cut short. `reason` is one of OpenAI's incomplete reasons."""
+        response = self._end(RESPONSE_STATUS_INCOMPLETE, usage)
+        response.incomplete_details.CopyFrom(IncompleteDetails(reason=reason))
+        self._emit("response.incomplete", incomplete=ResponseIncompleteEvent(response=response))
+        return self._events
+
+    def fail(self, usage: Usage, error: ResponseError) -> list[ResponseStreamEvent]:
+        """End a response that broke. The open item gets no done events and is not in the output."""
+        response = self._end(RESPONSE_STATUS_FAILED, usage)
+        response.error.CopyFrom(error)
+        self._emit("response.failed", failed=ResponseFailedEvent(response=response))
+        return self._events
+
+    def _end(self, status: int, usage: Usage) -> Response:
+        self._events = []
+        self.response.status = status  # type: ignore[assignment]
+        self.response.usage.CopyFrom(usage)
+        return self.response
+
+    def _emit(self, type_: str, **event: object) -> None:
+        self._events.append(
+            ResponseStreamEvent(type=type_, sequence_number=self._number, **event)  # type: ignore[arg-type]
+        )
+        self._number += 1
+
+    # One item: opened, filled, closed.
+
+    def _open(self, kind: Kind, name: str) -> None:
+        self._kind = kind
+        self._name = name
+        self._index = len(self.response.output)
+        self._id = f"{_ID_PREFIXES[kind]}_{self._unique}{self._index:04x}"
+        self._texts = []
+        self._emit(
+            "response.output_item.added",
+            output_item_added=ResponseOutputItemAddedEvent(
+                output_index=self._index, item=self._item(ITEM_STATUS_IN_PROGRESS, None)
+            ),
+        )
+        if part := self._part(""):
+            self._emit(
+                "response.content_part.added",
+                content_part_added=ResponseContentPartAddedEvent(
+                    item_id=self._id, output_index=self._index, part=part
+                ),
+            )
+
+    def _delta(self, text: str) -> None:
+        match self._kind:
+            case Kind.ANSWER | Kind.PREAMBLE:
+                self._emit(
+                    "response.output_text.delta",
+                    output_text_delta=ResponseTextDeltaEvent(
+                        item_id=self._id, output_index=self._index, delta=text
+                    ),
+                )
+            case Kind.REASONING:
+                self._emit(
+                    "response.reasoning_text.delta",
+                    reasoning_text_delta=ResponseReasoningTextDeltaEvent(
+                        item_id=self._id, output_index=self._index, delta=text
+                    ),
+                )
+            case Kind.FUNCTION_CALL:
+                self._emit(
+                    "response.function_call_arguments.delta",
+                    function_call_arguments_delta=ResponseFunctionCallArgumentsDeltaEvent(
+                        item_id=self._id, output_index=self._index, delta=text
+                    ),
+                )
+            case _:
+                assert_never(self._kind)
+
+    def _close(self, *, complete: bool) -> None:
+        text = "".join(self._texts)
+        if self._kind is Kind.FUNCTION_CALL and complete and not text.strip():
+            # A call without arguments: clients parse them as JSON, and wait for at least one delta.
+            text += "{}"
+            self._delta("{}")
+        match self._kind:
+            case Kind.ANSWER | Kind.PREAMBLE:
+                self._emit(
+                    "response.output_text.done",
+                    output_text_done=ResponseTextDoneEvent(
+                        item_id=self._id, output_index=self._index, text=text
+                    ),
+                )
+            case Kind.REASONING:
+                self._emit(
+                    "response.reasoning_text.done",
+                    reasoning_text_done=ResponseReasoningTextDoneEvent(
+                        item_id=self._id, output_index=self._index, text=text
+                    ),
+                )
+            case Kind.FUNCTION_CALL:
+                self._emit(
+                    "response.function_call_arguments.done",
+                    function_call_arguments_done=ResponseFunctionCallArgumentsDoneEvent(
+                        item_id=self._id, output_index=self._index, arguments=text
+                    ),
+                )
+            case _:
+                assert_never(self._kind)
+        if part := self._part(text):
+            self._emit(
+                "response.content_part.done",
+                content_part_done=ResponseContentPartDoneEvent(
+                    item_id=self._id, output_index=self._index, part=part
+                ),
+            )
+        item = self._item(ITEM_STATUS_COMPLETED if complete else ITEM_STATUS_INCOMPLETE, text)
+        self.response.output.append(item)
+        self._emit(
+            "response.output_item.done",
+            output_item_done=ResponseOutputItemDoneEvent(output_index=self._index, item=item),
+        )
+
+    def _part(self, text: str) -> OutputContentPart | None:
+        match self._kind:
+            case Kind.ANSWER | Kind.PREAMBLE:
+                return OutputContentPart(output_text=OutputText(text=text))
+            case Kind.REASONING:
+                return OutputContentPart(reasoning_text=ReasoningText(text=text))
+            case Kind.FUNCTION_CALL:
+                return None
+            case _:
+                assert_never(self._kind)
+
+    def _item(self, status: ItemStatus, text: str | None) -> OutputItem:
+        """The open item; `text` is None while nothing of its content is announced yet."""
+        match self._kind:
+            case Kind.ANSWER | Kind.PREAMBLE:
+                content = [] if text is None else [OutputContentPart(output_text=OutputText(text=text))]
+                return OutputItem(
+                    message=OutputMessage(
+                        id=self._id,
+                        role=ROLE_ASSISTANT,
+                        status=status,
+                        content=content,
+                        phase=_PHASES[self._kind],
+                    )
+                )
+            case Kind.REASONING:
+                texts = [] if text is None else [ReasoningText(text=text)]
+                return OutputItem(reasoning=ReasoningItem(id=self._id, status=status, content=texts))
+            case Kind.FUNCTION_CALL:
+                return OutputItem(
+                    function_call=FunctionCall(
+                        id=self._id,
+                        call_id=f"call_{self._unique}{self._index:04x}",
+                        name=self._name,
+                        arguments=text or "",
+                        status=status,
+                    )
+                )
+            case _:
+                assert_never(self._kind)

@@ -1,0 +1,157 @@
+"""Flushing: when the tokens that an engine has produced go on to the client.
+
+A pump takes chunks from the engine into a compact buffer; the response takes all that waits, whenever it is
+due. Due is
+
+  1. the first token of a response, at once;
+  2. `interval_tokens` waiting tokens, or `interval_s` seconds since the first of them came;
+  3. a boundary token, at which an item begins or ends;
+  4. the end, by finish or by fault: tokens that came before a fault are handed over before it is raised.
+
+While the client is slow the buffer goes on filling, so what it gets are fewer, larger deltas: nothing is
+dropped and no queue of events grows. At `max_waiting_tokens` the pump stops reading, which holds the engine
+back. When nothing came for `silence_s`, an empty flush says so, so that a face can show that it is alive.
+
+This is the only place of a response that knows the clock and tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from service.engine.base import FinishReason, TokenChunk
+
+MAX_WAITING_TOKENS: Final = 8192
+"""Most tokens that wait for a slow client before the engine is held back."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlushPolicy:
+    """When waiting tokens are due."""
+
+    interval_tokens: int
+    """Tokens to a flush, at least 1."""
+    interval_s: float
+    """Seconds after which waiting tokens go out all the same."""
+    boundary_token_ids: frozenset[int]
+    """Tokens after which nothing waits."""
+    silence_s: float
+    """Seconds without a token after which an empty flush is given."""
+    max_waiting_tokens: int = MAX_WAITING_TOKENS
+    """Most tokens that wait, give or take one chunk of the engine."""
+
+
+@dataclass(slots=True)
+class Flush:
+    """What an engine has produced since the flush before; empty after a silence."""
+
+    token_ids: list[int] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    cached_tokens: int | None = None
+
+
+@asynccontextmanager
+async def flushing(
+    chunks: AsyncIterator[TokenChunk], policy: FlushPolicy
+) -> AsyncGenerator[AsyncIterator[Flush], None]:
+    """Yield the flushes of `chunks`. Leaving the block stops reading them.
+
+    The iterator ends after the chunk that has a finish reason, or when `chunks` ends without one, and raises
+    what `chunks` raises.
+    """
+    buffer = _Buffer(policy)
+    pump = asyncio.create_task(buffer.pump(chunks))
+    try:
+        yield buffer.flushes()
+    finally:
+        pump.cancel()
+        await asyncio.wait([pump])
+        buffer.cancel_timers()
+
+
+class _Buffer:
+    def __init__(self, policy: FlushPolicy) -> None:
+        self._policy = policy
+        self._loop = asyncio.get_running_loop()
+        self._waiting = Flush()
+        self._due = asyncio.Event()
+        self._room = asyncio.Event()
+        self._first = True
+        self._ended = False
+        self._fault: Exception | None = None
+        self._interval_timer: asyncio.TimerHandle | None = None
+        self._silence_timer: asyncio.TimerHandle | None = None
+        self._last_token_at = self._loop.time()
+
+    async def pump(self, chunks: AsyncIterator[TokenChunk]) -> None:
+        boundary, interval_tokens = self._policy.boundary_token_ids, self._policy.interval_tokens
+        self._watch_silence()
+        try:
+            async for chunk in chunks:
+                waiting = self._waiting
+                token_ids = chunk.token_ids
+                if chunk.cached_tokens is not None:
+                    waiting.cached_tokens = chunk.cached_tokens
+                waiting.token_ids += token_ids
+                if chunk.finish_reason is not None:
+                    waiting.finish_reason = chunk.finish_reason
+                    return
+                if not token_ids:
+                    continue
+                if (
+                    self._first
+                    or len(waiting.token_ids) >= interval_tokens
+                    or not boundary.isdisjoint(token_ids)
+                ):
+                    self._first = False
+                    self._due.set()
+                    # One turn of the loop for the response, even if the engine never waits.
+                    await asyncio.sleep(0)
+                    while len(self._waiting.token_ids) >= self._policy.max_waiting_tokens:
+                        self._room.clear()
+                        await self._room.wait()
+                elif self._interval_timer is None:
+                    self._interval_timer = self._loop.call_later(self._policy.interval_s, self._due.set)
+        except Exception as fault:  # noqa: BLE001 - handed over to the response, which judges it
+            self._fault = fault
+        finally:
+            self._ended = True
+            self._due.set()
+
+    async def flushes(self) -> AsyncGenerator[Flush, None]:
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            if self._interval_timer is not None:
+                self._interval_timer.cancel()
+                self._interval_timer = None
+            flush, self._waiting = self._waiting, Flush()
+            self._room.set()
+            if flush.token_ids:
+                self._last_token_at = self._loop.time()
+            if not self._ended:
+                yield flush
+                continue
+            if flush.token_ids or flush.finish_reason is not None:
+                yield flush
+            if self._fault is not None:
+                raise self._fault
+            return
+
+    def _watch_silence(self) -> None:
+        now = self._loop.time()
+        quiet_until = self._last_token_at + self._policy.silence_s
+        if now >= quiet_until:
+            self._last_token_at = now
+            quiet_until = now + self._policy.silence_s
+            self._due.set()
+        self._silence_timer = self._loop.call_at(quiet_until, self._watch_silence)
+
+    def cancel_timers(self) -> None:
+        for timer in (self._interval_timer, self._silence_timer):
+            if timer is not None:
+                timer.cancel()
