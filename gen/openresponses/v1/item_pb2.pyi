@@ -13,8 +13,12 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from openresponses.v1 import computer_item_pb2 as _computer_item_pb2
 from openresponses.v1 import content_pb2 as _content_pb2
+from openresponses.v1 import hosted_item_pb2 as _hosted_item_pb2
 from openresponses.v1 import json_pb2 as _json_pb2
+from openresponses.v1 import settings_pb2 as _settings_pb2
+from openresponses.v1 import shell_item_pb2 as _shell_item_pb2
 from openresponses.v1 import status_pb2 as _status_pb2
 from openresponses.v1 import tool_pb2 as _tool_pb2
 import builtins as _builtins
@@ -70,6 +74,30 @@ class OutputItem(_message.Message):
     REASONING_FIELD_NUMBER: _builtins.int
     FUNCTION_CALL_FIELD_NUMBER: _builtins.int
     FUNCTION_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
+    CUSTOM_TOOL_CALL_FIELD_NUMBER: _builtins.int
+    CUSTOM_TOOL_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
+    COMPACTION_FIELD_NUMBER: _builtins.int
+    ADDITIONAL_TOOLS_FIELD_NUMBER: _builtins.int
+    TOOL_SEARCH_CALL_FIELD_NUMBER: _builtins.int
+    TOOL_SEARCH_OUTPUT_FIELD_NUMBER: _builtins.int
+    PROGRAM_FIELD_NUMBER: _builtins.int
+    PROGRAM_OUTPUT_FIELD_NUMBER: _builtins.int
+    FILE_SEARCH_CALL_FIELD_NUMBER: _builtins.int
+    WEB_SEARCH_CALL_FIELD_NUMBER: _builtins.int
+    CODE_INTERPRETER_CALL_FIELD_NUMBER: _builtins.int
+    IMAGE_GENERATION_CALL_FIELD_NUMBER: _builtins.int
+    MCP_LIST_TOOLS_FIELD_NUMBER: _builtins.int
+    MCP_APPROVAL_REQUEST_FIELD_NUMBER: _builtins.int
+    MCP_APPROVAL_RESPONSE_FIELD_NUMBER: _builtins.int
+    MCP_CALL_FIELD_NUMBER: _builtins.int
+    COMPUTER_CALL_FIELD_NUMBER: _builtins.int
+    COMPUTER_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
+    SHELL_CALL_FIELD_NUMBER: _builtins.int
+    SHELL_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
+    LOCAL_SHELL_CALL_FIELD_NUMBER: _builtins.int
+    LOCAL_SHELL_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
+    APPLY_PATCH_CALL_FIELD_NUMBER: _builtins.int
+    APPLY_PATCH_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def message(self) -> Global___OutputMessage:
         """What the model says to the user."""
@@ -86,6 +114,102 @@ class OutputItem(_message.Message):
     def function_call_output(self) -> Global___FunctionCallOutput:
         """What a function returned."""
 
+    @_builtins.property
+    def custom_tool_call(self) -> Global___CustomToolCall:
+        """A custom tool that the model calls."""
+
+    @_builtins.property
+    def custom_tool_call_output(self) -> Global___CustomToolCallOutput:
+        """What a custom tool returned."""
+
+    @_builtins.property
+    def compaction(self) -> Global___Compaction:
+        """Earlier items, made compact."""
+
+    @_builtins.property
+    def additional_tools(self) -> Global___AdditionalTools:
+        """Tools that the model may call from here on."""
+
+    @_builtins.property
+    def tool_search_call(self) -> _hosted_item_pb2.ToolSearchCall:
+        """A search for tools."""
+
+    @_builtins.property
+    def tool_search_output(self) -> _hosted_item_pb2.ToolSearchOutput:
+        """What a search for tools found."""
+
+    @_builtins.property
+    def program(self) -> _hosted_item_pb2.Program:
+        """A program that the model wrote to call tools."""
+
+    @_builtins.property
+    def program_output(self) -> _hosted_item_pb2.ProgramOutput:
+        """What a program gave."""
+
+    @_builtins.property
+    def file_search_call(self) -> _hosted_item_pb2.FileSearchCall:
+        """A search of files."""
+
+    @_builtins.property
+    def web_search_call(self) -> _hosted_item_pb2.WebSearchCall:
+        """A search of the web, or a look at one of its pages."""
+
+    @_builtins.property
+    def code_interpreter_call(self) -> _hosted_item_pb2.CodeInterpreterCall:
+        """A run of Python."""
+
+    @_builtins.property
+    def image_generation_call(self) -> _hosted_item_pb2.ImageGenerationCall:
+        """The making of an image."""
+
+    @_builtins.property
+    def mcp_list_tools(self) -> _hosted_item_pb2.McpListTools:
+        """The tools that an MCP server has."""
+
+    @_builtins.property
+    def mcp_approval_request(self) -> _hosted_item_pb2.McpApprovalRequest:
+        """A call of an MCP server's tool that waits for approval."""
+
+    @_builtins.property
+    def mcp_approval_response(self) -> _hosted_item_pb2.McpApprovalResponse:
+        """Whether a call of an MCP server's tool may be made."""
+
+    @_builtins.property
+    def mcp_call(self) -> _hosted_item_pb2.McpCall:
+        """A call of an MCP server's tool."""
+
+    @_builtins.property
+    def computer_call(self) -> _computer_item_pb2.ComputerCall:
+        """What the model does on a computer."""
+
+    @_builtins.property
+    def computer_call_output(self) -> _computer_item_pb2.ComputerCallOutput:
+        """What the screen shows after it."""
+
+    @_builtins.property
+    def shell_call(self) -> _shell_item_pb2.ShellCall:
+        """Shell commands."""
+
+    @_builtins.property
+    def shell_call_output(self) -> _shell_item_pb2.ShellCallOutput:
+        """What shell commands put out."""
+
+    @_builtins.property
+    def local_shell_call(self) -> _shell_item_pb2.LocalShellCall:
+        """A shell command, in its earlier form."""
+
+    @_builtins.property
+    def local_shell_call_output(self) -> _shell_item_pb2.LocalShellCallOutput:
+        """What a shell command put out, in its earlier form."""
+
+    @_builtins.property
+    def apply_patch_call(self) -> _shell_item_pb2.ApplyPatchCall:
+        """A change to a file."""
+
+    @_builtins.property
+    def apply_patch_call_output(self) -> _shell_item_pb2.ApplyPatchCallOutput:
+        """What came of a change to a file."""
+
     def __init__(
         self,
         *,
@@ -93,12 +217,36 @@ class OutputItem(_message.Message):
         reasoning: Global___ReasoningItem | None = ...,
         function_call: Global___FunctionCall | None = ...,
         function_call_output: Global___FunctionCallOutput | None = ...,
+        custom_tool_call: Global___CustomToolCall | None = ...,
+        custom_tool_call_output: Global___CustomToolCallOutput | None = ...,
+        compaction: Global___Compaction | None = ...,
+        additional_tools: Global___AdditionalTools | None = ...,
+        tool_search_call: _hosted_item_pb2.ToolSearchCall | None = ...,
+        tool_search_output: _hosted_item_pb2.ToolSearchOutput | None = ...,
+        program: _hosted_item_pb2.Program | None = ...,
+        program_output: _hosted_item_pb2.ProgramOutput | None = ...,
+        file_search_call: _hosted_item_pb2.FileSearchCall | None = ...,
+        web_search_call: _hosted_item_pb2.WebSearchCall | None = ...,
+        code_interpreter_call: _hosted_item_pb2.CodeInterpreterCall | None = ...,
+        image_generation_call: _hosted_item_pb2.ImageGenerationCall | None = ...,
+        mcp_list_tools: _hosted_item_pb2.McpListTools | None = ...,
+        mcp_approval_request: _hosted_item_pb2.McpApprovalRequest | None = ...,
+        mcp_approval_response: _hosted_item_pb2.McpApprovalResponse | None = ...,
+        mcp_call: _hosted_item_pb2.McpCall | None = ...,
+        computer_call: _computer_item_pb2.ComputerCall | None = ...,
+        computer_call_output: _computer_item_pb2.ComputerCallOutput | None = ...,
+        shell_call: _shell_item_pb2.ShellCall | None = ...,
+        shell_call_output: _shell_item_pb2.ShellCallOutput | None = ...,
+        local_shell_call: _shell_item_pb2.LocalShellCall | None = ...,
+        local_shell_call_output: _shell_item_pb2.LocalShellCallOutput | None = ...,
+        apply_patch_call: _shell_item_pb2.ApplyPatchCall | None = ...,
+        apply_patch_call_output: _shell_item_pb2.ApplyPatchCallOutput | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["function_call", b"function_call", "function_call_output", b"function_call_output", "item", b"item", "message", b"message", "reasoning", b"reasoning"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["additional_tools", b"additional_tools", "apply_patch_call", b"apply_patch_call", "apply_patch_call_output", b"apply_patch_call_output", "code_interpreter_call", b"code_interpreter_call", "compaction", b"compaction", "computer_call", b"computer_call", "computer_call_output", b"computer_call_output", "custom_tool_call", b"custom_tool_call", "custom_tool_call_output", b"custom_tool_call_output", "file_search_call", b"file_search_call", "function_call", b"function_call", "function_call_output", b"function_call_output", "image_generation_call", b"image_generation_call", "item", b"item", "local_shell_call", b"local_shell_call", "local_shell_call_output", b"local_shell_call_output", "mcp_approval_request", b"mcp_approval_request", "mcp_approval_response", b"mcp_approval_response", "mcp_call", b"mcp_call", "mcp_list_tools", b"mcp_list_tools", "message", b"message", "program", b"program", "program_output", b"program_output", "reasoning", b"reasoning", "shell_call", b"shell_call", "shell_call_output", b"shell_call_output", "tool_search_call", b"tool_search_call", "tool_search_output", b"tool_search_output", "web_search_call", b"web_search_call"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["function_call", b"function_call", "function_call_output", b"function_call_output", "item", b"item", "message", b"message", "reasoning", b"reasoning"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["additional_tools", b"additional_tools", "apply_patch_call", b"apply_patch_call", "apply_patch_call_output", b"apply_patch_call_output", "code_interpreter_call", b"code_interpreter_call", "compaction", b"compaction", "computer_call", b"computer_call", "computer_call_output", b"computer_call_output", "custom_tool_call", b"custom_tool_call", "custom_tool_call_output", b"custom_tool_call_output", "file_search_call", b"file_search_call", "function_call", b"function_call", "function_call_output", b"function_call_output", "image_generation_call", b"image_generation_call", "item", b"item", "local_shell_call", b"local_shell_call", "local_shell_call_output", b"local_shell_call_output", "mcp_approval_request", b"mcp_approval_request", "mcp_approval_response", b"mcp_approval_response", "mcp_call", b"mcp_call", "mcp_list_tools", b"mcp_list_tools", "message", b"message", "program", b"program", "program_output", b"program_output", "reasoning", b"reasoning", "shell_call", b"shell_call", "shell_call_output", b"shell_call_output", "tool_search_call", b"tool_search_call", "tool_search_output", b"tool_search_output", "web_search_call", b"web_search_call"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_item: _TypeAlias = _typing.Literal["message", "reasoning", "function_call", "function_call_output"]  # noqa: Y015
+    _WhichOneofReturnType_item: _TypeAlias = _typing.Literal["message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "compaction", "additional_tools", "tool_search_call", "tool_search_output", "program", "program_output", "file_search_call", "web_search_call", "code_interpreter_call", "image_generation_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "computer_call", "computer_call_output", "shell_call", "shell_call_output", "local_shell_call", "local_shell_call_output", "apply_patch_call", "apply_patch_call_output"]  # noqa: Y015
     _WhichOneofArgType_item: _TypeAlias = _typing.Literal["item", b"item"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_item) -> _WhichOneofReturnType_item | None: ...
 
@@ -115,6 +263,32 @@ class InputItem(_message.Message):
     FUNCTION_CALL_FIELD_NUMBER: _builtins.int
     FUNCTION_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
     ITEM_REFERENCE_FIELD_NUMBER: _builtins.int
+    CUSTOM_TOOL_CALL_FIELD_NUMBER: _builtins.int
+    CUSTOM_TOOL_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
+    COMPACTION_FIELD_NUMBER: _builtins.int
+    COMPACTION_TRIGGER_FIELD_NUMBER: _builtins.int
+    ADDITIONAL_TOOLS_FIELD_NUMBER: _builtins.int
+    CONFIGURATION_UPDATE_FIELD_NUMBER: _builtins.int
+    TOOL_SEARCH_CALL_FIELD_NUMBER: _builtins.int
+    TOOL_SEARCH_OUTPUT_FIELD_NUMBER: _builtins.int
+    PROGRAM_FIELD_NUMBER: _builtins.int
+    PROGRAM_OUTPUT_FIELD_NUMBER: _builtins.int
+    FILE_SEARCH_CALL_FIELD_NUMBER: _builtins.int
+    WEB_SEARCH_CALL_FIELD_NUMBER: _builtins.int
+    CODE_INTERPRETER_CALL_FIELD_NUMBER: _builtins.int
+    IMAGE_GENERATION_CALL_FIELD_NUMBER: _builtins.int
+    MCP_LIST_TOOLS_FIELD_NUMBER: _builtins.int
+    MCP_APPROVAL_REQUEST_FIELD_NUMBER: _builtins.int
+    MCP_APPROVAL_RESPONSE_FIELD_NUMBER: _builtins.int
+    MCP_CALL_FIELD_NUMBER: _builtins.int
+    COMPUTER_CALL_FIELD_NUMBER: _builtins.int
+    COMPUTER_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
+    SHELL_CALL_FIELD_NUMBER: _builtins.int
+    SHELL_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
+    LOCAL_SHELL_CALL_FIELD_NUMBER: _builtins.int
+    LOCAL_SHELL_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
+    APPLY_PATCH_CALL_FIELD_NUMBER: _builtins.int
+    APPLY_PATCH_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
     UNKNOWN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def message(self) -> Global___InputMessage:
@@ -137,6 +311,110 @@ class InputItem(_message.Message):
         """An item that the server has stored."""
 
     @_builtins.property
+    def custom_tool_call(self) -> Global___CustomToolCall:
+        """A custom tool that the model called in an earlier response."""
+
+    @_builtins.property
+    def custom_tool_call_output(self) -> Global___CustomToolCallOutput:
+        """What a custom tool returned: the answer to a call."""
+
+    @_builtins.property
+    def compaction(self) -> Global___Compaction:
+        """Earlier items, made compact."""
+
+    @_builtins.property
+    def compaction_trigger(self) -> Global___CompactionTrigger:
+        """A wish that earlier items be made compact now."""
+
+    @_builtins.property
+    def additional_tools(self) -> Global___AdditionalTools:
+        """Tools that the model may call from here on."""
+
+    @_builtins.property
+    def configuration_update(self) -> Global___ConfigurationUpdate:
+        """Settings that hold from here on."""
+
+    @_builtins.property
+    def tool_search_call(self) -> _hosted_item_pb2.ToolSearchCall:
+        """A search for tools."""
+
+    @_builtins.property
+    def tool_search_output(self) -> _hosted_item_pb2.ToolSearchOutput:
+        """What a search for tools found."""
+
+    @_builtins.property
+    def program(self) -> _hosted_item_pb2.Program:
+        """A program that the model wrote to call tools."""
+
+    @_builtins.property
+    def program_output(self) -> _hosted_item_pb2.ProgramOutput:
+        """What a program gave."""
+
+    @_builtins.property
+    def file_search_call(self) -> _hosted_item_pb2.FileSearchCall:
+        """A search of files."""
+
+    @_builtins.property
+    def web_search_call(self) -> _hosted_item_pb2.WebSearchCall:
+        """A search of the web, or a look at one of its pages."""
+
+    @_builtins.property
+    def code_interpreter_call(self) -> _hosted_item_pb2.CodeInterpreterCall:
+        """A run of Python."""
+
+    @_builtins.property
+    def image_generation_call(self) -> _hosted_item_pb2.ImageGenerationCall:
+        """The making of an image."""
+
+    @_builtins.property
+    def mcp_list_tools(self) -> _hosted_item_pb2.McpListTools:
+        """The tools that an MCP server has."""
+
+    @_builtins.property
+    def mcp_approval_request(self) -> _hosted_item_pb2.McpApprovalRequest:
+        """A call of an MCP server's tool that waits for approval."""
+
+    @_builtins.property
+    def mcp_approval_response(self) -> _hosted_item_pb2.McpApprovalResponse:
+        """Whether a call of an MCP server's tool may be made."""
+
+    @_builtins.property
+    def mcp_call(self) -> _hosted_item_pb2.McpCall:
+        """A call of an MCP server's tool."""
+
+    @_builtins.property
+    def computer_call(self) -> _computer_item_pb2.ComputerCall:
+        """What the model does on a computer."""
+
+    @_builtins.property
+    def computer_call_output(self) -> _computer_item_pb2.ComputerCallOutput:
+        """What the screen shows after it."""
+
+    @_builtins.property
+    def shell_call(self) -> _shell_item_pb2.ShellCall:
+        """Shell commands."""
+
+    @_builtins.property
+    def shell_call_output(self) -> _shell_item_pb2.ShellCallOutput:
+        """What shell commands put out."""
+
+    @_builtins.property
+    def local_shell_call(self) -> _shell_item_pb2.LocalShellCall:
+        """A shell command, in its earlier form."""
+
+    @_builtins.property
+    def local_shell_call_output(self) -> _shell_item_pb2.LocalShellCallOutput:
+        """What a shell command put out, in its earlier form."""
+
+    @_builtins.property
+    def apply_patch_call(self) -> _shell_item_pb2.ApplyPatchCall:
+        """A change to a file."""
+
+    @_builtins.property
+    def apply_patch_call_output(self) -> _shell_item_pb2.ApplyPatchCallOutput:
+        """What came of a change to a file."""
+
+    @_builtins.property
     def unknown(self) -> _json_pb2.UnknownVariant:
         """An item of a kind that this contract does not know."""
 
@@ -148,13 +426,39 @@ class InputItem(_message.Message):
         function_call: Global___FunctionCall | None = ...,
         function_call_output: Global___FunctionCallOutput | None = ...,
         item_reference: Global___ItemReference | None = ...,
+        custom_tool_call: Global___CustomToolCall | None = ...,
+        custom_tool_call_output: Global___CustomToolCallOutput | None = ...,
+        compaction: Global___Compaction | None = ...,
+        compaction_trigger: Global___CompactionTrigger | None = ...,
+        additional_tools: Global___AdditionalTools | None = ...,
+        configuration_update: Global___ConfigurationUpdate | None = ...,
+        tool_search_call: _hosted_item_pb2.ToolSearchCall | None = ...,
+        tool_search_output: _hosted_item_pb2.ToolSearchOutput | None = ...,
+        program: _hosted_item_pb2.Program | None = ...,
+        program_output: _hosted_item_pb2.ProgramOutput | None = ...,
+        file_search_call: _hosted_item_pb2.FileSearchCall | None = ...,
+        web_search_call: _hosted_item_pb2.WebSearchCall | None = ...,
+        code_interpreter_call: _hosted_item_pb2.CodeInterpreterCall | None = ...,
+        image_generation_call: _hosted_item_pb2.ImageGenerationCall | None = ...,
+        mcp_list_tools: _hosted_item_pb2.McpListTools | None = ...,
+        mcp_approval_request: _hosted_item_pb2.McpApprovalRequest | None = ...,
+        mcp_approval_response: _hosted_item_pb2.McpApprovalResponse | None = ...,
+        mcp_call: _hosted_item_pb2.McpCall | None = ...,
+        computer_call: _computer_item_pb2.ComputerCall | None = ...,
+        computer_call_output: _computer_item_pb2.ComputerCallOutput | None = ...,
+        shell_call: _shell_item_pb2.ShellCall | None = ...,
+        shell_call_output: _shell_item_pb2.ShellCallOutput | None = ...,
+        local_shell_call: _shell_item_pb2.LocalShellCall | None = ...,
+        local_shell_call_output: _shell_item_pb2.LocalShellCallOutput | None = ...,
+        apply_patch_call: _shell_item_pb2.ApplyPatchCall | None = ...,
+        apply_patch_call_output: _shell_item_pb2.ApplyPatchCallOutput | None = ...,
         unknown: _json_pb2.UnknownVariant | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["function_call", b"function_call", "function_call_output", b"function_call_output", "item", b"item", "item_reference", b"item_reference", "message", b"message", "reasoning", b"reasoning", "unknown", b"unknown"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["additional_tools", b"additional_tools", "apply_patch_call", b"apply_patch_call", "apply_patch_call_output", b"apply_patch_call_output", "code_interpreter_call", b"code_interpreter_call", "compaction", b"compaction", "compaction_trigger", b"compaction_trigger", "computer_call", b"computer_call", "computer_call_output", b"computer_call_output", "configuration_update", b"configuration_update", "custom_tool_call", b"custom_tool_call", "custom_tool_call_output", b"custom_tool_call_output", "file_search_call", b"file_search_call", "function_call", b"function_call", "function_call_output", b"function_call_output", "image_generation_call", b"image_generation_call", "item", b"item", "item_reference", b"item_reference", "local_shell_call", b"local_shell_call", "local_shell_call_output", b"local_shell_call_output", "mcp_approval_request", b"mcp_approval_request", "mcp_approval_response", b"mcp_approval_response", "mcp_call", b"mcp_call", "mcp_list_tools", b"mcp_list_tools", "message", b"message", "program", b"program", "program_output", b"program_output", "reasoning", b"reasoning", "shell_call", b"shell_call", "shell_call_output", b"shell_call_output", "tool_search_call", b"tool_search_call", "tool_search_output", b"tool_search_output", "unknown", b"unknown", "web_search_call", b"web_search_call"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["function_call", b"function_call", "function_call_output", b"function_call_output", "item", b"item", "item_reference", b"item_reference", "message", b"message", "reasoning", b"reasoning", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["additional_tools", b"additional_tools", "apply_patch_call", b"apply_patch_call", "apply_patch_call_output", b"apply_patch_call_output", "code_interpreter_call", b"code_interpreter_call", "compaction", b"compaction", "compaction_trigger", b"compaction_trigger", "computer_call", b"computer_call", "computer_call_output", b"computer_call_output", "configuration_update", b"configuration_update", "custom_tool_call", b"custom_tool_call", "custom_tool_call_output", b"custom_tool_call_output", "file_search_call", b"file_search_call", "function_call", b"function_call", "function_call_output", b"function_call_output", "image_generation_call", b"image_generation_call", "item", b"item", "item_reference", b"item_reference", "local_shell_call", b"local_shell_call", "local_shell_call_output", b"local_shell_call_output", "mcp_approval_request", b"mcp_approval_request", "mcp_approval_response", b"mcp_approval_response", "mcp_call", b"mcp_call", "mcp_list_tools", b"mcp_list_tools", "message", b"message", "program", b"program", "program_output", b"program_output", "reasoning", b"reasoning", "shell_call", b"shell_call", "shell_call_output", b"shell_call_output", "tool_search_call", b"tool_search_call", "tool_search_output", b"tool_search_output", "unknown", b"unknown", "web_search_call", b"web_search_call"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_item: _TypeAlias = _typing.Literal["message", "reasoning", "function_call", "function_call_output", "item_reference", "unknown"]  # noqa: Y015
+    _WhichOneofReturnType_item: _TypeAlias = _typing.Literal["message", "reasoning", "function_call", "function_call_output", "item_reference", "custom_tool_call", "custom_tool_call_output", "compaction", "compaction_trigger", "additional_tools", "configuration_update", "tool_search_call", "tool_search_output", "program", "program_output", "file_search_call", "web_search_call", "code_interpreter_call", "image_generation_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "computer_call", "computer_call_output", "shell_call", "shell_call_output", "local_shell_call", "local_shell_call_output", "apply_patch_call", "apply_patch_call_output", "unknown"]  # noqa: Y015
     _WhichOneofArgType_item: _TypeAlias = _typing.Literal["item", b"item"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_item) -> _WhichOneofReturnType_item | None: ...
 
@@ -509,3 +813,245 @@ class ItemReference(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ItemReference: _TypeAlias = ItemReference  # noqa: Y015
+
+@_typing.final
+class CustomToolCall(_message.Message):
+    """A custom tool that the model calls. The client runs it and answers with a CustomToolCallOutput."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    ASYNC_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Unique within the response; the same in every event about this item. The server always sets it; a
+    client that sends a call back may leave it out.
+    """
+    call_id: _builtins.str
+    """Pairs the call with its CustomToolCallOutput."""
+    name: _builtins.str
+    """The tool's name."""
+    input: _builtins.str
+    """The argument as the model wrote it."""
+    namespace: _builtins.str
+    """The namespace that the tool is declared in."""
+    @_builtins.property
+    def caller(self) -> _tool_pb2.ToolCaller:
+        """Who called. Unset: the model."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str | None = ...,
+        call_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        input: _builtins.str = ...,
+        namespace: _builtins.str | None = ...,
+        caller: _tool_pb2.ToolCaller | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_id", b"_id", "_namespace", b"_namespace", "async", b"async", "caller", b"caller", "id", b"id", "namespace", b"namespace"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_id", b"_id", "_namespace", b"_namespace", "async", b"async", "call_id", b"call_id", "caller", b"caller", "id", b"id", "input", b"input", "name", b"name", "namespace", b"namespace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__async: _TypeAlias = _typing.Literal["async"]  # noqa: Y015
+    _WhichOneofArgType__async: _TypeAlias = _typing.Literal["_async", b"_async"]  # noqa: Y015
+    _WhichOneofReturnType__id: _TypeAlias = _typing.Literal["id"]  # noqa: Y015
+    _WhichOneofArgType__id: _TypeAlias = _typing.Literal["_id", b"_id"]  # noqa: Y015
+    _WhichOneofReturnType__namespace: _TypeAlias = _typing.Literal["namespace"]  # noqa: Y015
+    _WhichOneofArgType__namespace: _TypeAlias = _typing.Literal["_namespace", b"_namespace"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__async) -> _WhichOneofReturnType__async | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__id) -> _WhichOneofReturnType__id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__namespace) -> _WhichOneofReturnType__namespace | None: ...
+
+Global___CustomToolCall: _TypeAlias = CustomToolCall  # noqa: Y015
+
+@_typing.final
+class CustomToolCallOutput(_message.Message):
+    """What a custom tool returned."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    OUTPUT_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    CREATED_BY_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """The id that the server gave the item."""
+    call_id: _builtins.str
+    """The `call_id` of the CustomToolCall that this answers."""
+    status: _status_pb2.ItemStatus.ValueType
+    """How far the call had come. Set by the server only."""
+    created_by: _builtins.str
+    """Who created the item. Set by the server only."""
+    @_builtins.property
+    def output(self) -> _content_pb2.InputContent:
+        """What the tool returned. It may be empty."""
+
+    @_builtins.property
+    def caller(self) -> _tool_pb2.ToolCaller:
+        """Who called. Unset: the model."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str | None = ...,
+        call_id: _builtins.str = ...,
+        output: _content_pb2.InputContent | None = ...,
+        status: _status_pb2.ItemStatus.ValueType = ...,
+        caller: _tool_pb2.ToolCaller | None = ...,
+        created_by: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_created_by", b"_created_by", "_id", b"_id", "caller", b"caller", "created_by", b"created_by", "id", b"id", "output", b"output"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created_by", b"_created_by", "_id", b"_id", "call_id", b"call_id", "caller", b"caller", "created_by", b"created_by", "id", b"id", "output", b"output", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__created_by: _TypeAlias = _typing.Literal["created_by"]  # noqa: Y015
+    _WhichOneofArgType__created_by: _TypeAlias = _typing.Literal["_created_by", b"_created_by"]  # noqa: Y015
+    _WhichOneofReturnType__id: _TypeAlias = _typing.Literal["id"]  # noqa: Y015
+    _WhichOneofArgType__id: _TypeAlias = _typing.Literal["_id", b"_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__created_by) -> _WhichOneofReturnType__created_by | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__id) -> _WhichOneofReturnType__id | None: ...
+
+Global___CustomToolCallOutput: _TypeAlias = CustomToolCallOutput  # noqa: Y015
+
+@_typing.final
+class Compaction(_message.Message):
+    """Earlier items, made compact: it stands for all that came before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    ENCRYPTED_CONTENT_FIELD_NUMBER: _builtins.int
+    CREATED_BY_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """The id that the server gave the item."""
+    encrypted_content: _builtins.str
+    """What the items said, in a form that only the server can read."""
+    created_by: _builtins.str
+    """Who created the item. Set by the server only."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str | None = ...,
+        encrypted_content: _builtins.str = ...,
+        created_by: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_created_by", b"_created_by", "_id", b"_id", "created_by", b"created_by", "id", b"id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created_by", b"_created_by", "_id", b"_id", "created_by", b"created_by", "encrypted_content", b"encrypted_content", "id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__created_by: _TypeAlias = _typing.Literal["created_by"]  # noqa: Y015
+    _WhichOneofArgType__created_by: _TypeAlias = _typing.Literal["_created_by", b"_created_by"]  # noqa: Y015
+    _WhichOneofReturnType__id: _TypeAlias = _typing.Literal["id"]  # noqa: Y015
+    _WhichOneofArgType__id: _TypeAlias = _typing.Literal["_id", b"_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__created_by) -> _WhichOneofReturnType__created_by | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__id) -> _WhichOneofReturnType__id | None: ...
+
+Global___Compaction: _TypeAlias = Compaction  # noqa: Y015
+
+@_typing.final
+class CompactionTrigger(_message.Message):
+    """A wish that the items before it be made compact now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """The id that the server gave the item."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_id", b"_id", "id", b"id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_id", b"_id", "id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__id: _TypeAlias = _typing.Literal["id"]  # noqa: Y015
+    _WhichOneofArgType__id: _TypeAlias = _typing.Literal["_id", b"_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__id) -> _WhichOneofReturnType__id | None: ...
+
+Global___CompactionTrigger: _TypeAlias = CompactionTrigger  # noqa: Y015
+
+@_typing.final
+class AdditionalTools(_message.Message):
+    """Tools that the model may call from here on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """The id that the server gave the item."""
+    role: _builtins.str
+    """Whose tools they are. Clients say "developer"."""
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.Tool]:
+        """The tools."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str | None = ...,
+        role: _builtins.str = ...,
+        tools: _abc.Iterable[_tool_pb2.Tool] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_id", b"_id", "id", b"id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_id", b"_id", "id", b"id", "role", b"role", "tools", b"tools"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__id: _TypeAlias = _typing.Literal["id"]  # noqa: Y015
+    _WhichOneofArgType__id: _TypeAlias = _typing.Literal["_id", b"_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__id) -> _WhichOneofReturnType__id | None: ...
+
+Global___AdditionalTools: _TypeAlias = AdditionalTools  # noqa: Y015
+
+@_typing.final
+class ConfigurationUpdate(_message.Message):
+    """Settings that hold from here on, until another update."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """The id that the server gave the item."""
+    @_builtins.property
+    def reasoning(self) -> _settings_pb2.Reasoning:
+        """How the model reasons; only `effort` is heeded. Unset: as before."""
+
+    @_builtins.property
+    def text(self) -> _settings_pb2.TextConfig:
+        """What form the text takes; only `format` is heeded. Unset: as before."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str | None = ...,
+        reasoning: _settings_pb2.Reasoning | None = ...,
+        text: _settings_pb2.TextConfig | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_id", b"_id", "id", b"id", "reasoning", b"reasoning", "text", b"text"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_id", b"_id", "id", b"id", "reasoning", b"reasoning", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__id: _TypeAlias = _typing.Literal["id"]  # noqa: Y015
+    _WhichOneofArgType__id: _TypeAlias = _typing.Literal["_id", b"_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__id) -> _WhichOneofReturnType__id | None: ...
+
+Global___ConfigurationUpdate: _TypeAlias = ConfigurationUpdate  # noqa: Y015

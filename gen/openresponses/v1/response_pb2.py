@@ -24,12 +24,13 @@ _sym_db = _symbol_database.Default()
 
 from openresponses.v1 import item_pb2 as openresponses_dot_v1_dot_item__pb2
 from openresponses.v1 import json_pb2 as openresponses_dot_v1_dot_json__pb2
+from openresponses.v1 import moderation_pb2 as openresponses_dot_v1_dot_moderation__pb2
 from openresponses.v1 import settings_pb2 as openresponses_dot_v1_dot_settings__pb2
 from openresponses.v1 import status_pb2 as openresponses_dot_v1_dot_status__pb2
 from openresponses.v1 import tool_pb2 as openresponses_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fopenresponses/v1/response.proto\x12\x10openresponses.v1\x1a\x1bopenresponses/v1/item.proto\x1a\x1bopenresponses/v1/json.proto\x1a\x1fopenresponses/v1/settings.proto\x1a\x1dopenresponses/v1/status.proto\x1a\x1bopenresponses/v1/tool.proto\"\xeb\n\n\x08Response\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06object\x18\x02 \x01(\t\x12\x12\n\ncreated_at\x18\x03 \x01(\x01\x12\x30\n\x06status\x18\x04 \x01(\x0e\x32 .openresponses.v1.ResponseStatus\x12\r\n\x05model\x18\x05 \x01(\t\x12,\n\x06output\x18\x06 \x03(\x0b\x32\x1c.openresponses.v1.OutputItem\x12.\n\x05usage\x18\x07 \x01(\x0b\x32\x17.openresponses.v1.UsageB\x06\xaa\xd4\x18\x02\x08\x01\x12\x36\n\x05\x65rror\x18\x08 \x01(\x0b\x32\x1f.openresponses.v1.ResponseErrorB\x06\xaa\xd4\x18\x02\x08\x01\x12G\n\x12incomplete_details\x18\t \x01(\x0b\x32#.openresponses.v1.IncompleteDetailsB\x06\xaa\xd4\x18\x02\x08\x01\x12!\n\x0c\x63ompleted_at\x18\n \x01(\x01\x42\x06\xaa\xd4\x18\x02\x08\x01H\x00\x88\x01\x01\x12\x35\n\x0cinstructions\x18\x0b \x01(\x0b\x32\x17.openresponses.v1.InputB\x06\xaa\xd4\x18\x02\x08\x01\x12%\n\x05tools\x18\x0c \x03(\x0b\x32\x16.openresponses.v1.Tool\x12\x31\n\x0btool_choice\x18\r \x01(\x0b\x32\x1c.openresponses.v1.ToolChoice\x12\x1b\n\x13parallel_tool_calls\x18\x0e \x01(\x08\x12#\n\x0emax_tool_calls\x18\x0f \x01(\x05\x42\x06\xaa\xd4\x18\x02\x08\x01H\x01\x88\x01\x01\x12*\n\x04text\x18\x10 \x01(\x0b\x32\x1c.openresponses.v1.TextConfig\x12\x36\n\treasoning\x18\x11 \x01(\x0b\x32\x1b.openresponses.v1.ReasoningB\x06\xaa\xd4\x18\x02\x08\x01\x12&\n\x11max_output_tokens\x18\x12 \x01(\x05\x42\x06\xaa\xd4\x18\x02\x08\x01H\x02\x88\x01\x01\x12 \n\x0btemperature\x18\x13 \x01(\x01\x42\x06\xaa\xd4\x18\x02\x08\x01H\x03\x88\x01\x01\x12\x1a\n\x05top_p\x18\x14 \x01(\x01\x42\x06\xaa\xd4\x18\x02\x08\x01H\x04\x88\x01\x01\x12\x14\n\x0ctop_logprobs\x18\x15 \x01(\x05\x12\x18\n\x10presence_penalty\x18\x16 \x01(\x01\x12\x19\n\x11\x66requency_penalty\x18\x17 \x01(\x01\x12\x30\n\ntruncation\x18\x18 \x01(\x0e\x32\x1c.openresponses.v1.Truncation\x12)\n\x14previous_response_id\x18\x19 \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x05\x88\x01\x01\x12\r\n\x05store\x18\x1a \x01(\x08\x12\x12\n\nbackground\x18\x1b \x01(\x08\x12\x14\n\x0cservice_tier\x18\x1c \x01(\t\x12:\n\x08metadata\x18\x1d \x03(\x0b\x32(.openresponses.v1.Response.MetadataEntry\x12&\n\x11safety_identifier\x18\x1e \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x06\x88\x01\x01\x12%\n\x10prompt_cache_key\x18\x1f \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x07\x88\x01\x01\x12\x11\n\x04user\x18  \x01(\tH\x08\x88\x01\x01\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0f\n\r_completed_atB\x11\n\x0f_max_tool_callsB\x14\n\x12_max_output_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x17\n\x15_previous_response_idB\x14\n\x12_safety_identifierB\x13\n\x11_prompt_cache_keyB\x07\n\x05_user\"\xd4\x01\n\x05Usage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x05\x12\x42\n\x14input_tokens_details\x18\x02 \x01(\x0b\x32$.openresponses.v1.InputTokensDetails\x12\x15\n\routput_tokens\x18\x03 \x01(\x05\x12\x44\n\x15output_tokens_details\x18\x04 \x01(\x0b\x32%.openresponses.v1.OutputTokensDetails\x12\x14\n\x0ctotal_tokens\x18\x05 \x01(\x05\"G\n\x12InputTokensDetails\x12\x15\n\rcached_tokens\x18\x01 \x01(\x05\x12\x1a\n\x12\x63\x61\x63he_write_tokens\x18\x02 \x01(\x05\"/\n\x13OutputTokensDetails\x12\x18\n\x10reasoning_tokens\x18\x01 \x01(\x05\".\n\rResponseError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\"3\n\x11IncompleteDetails\x12\x13\n\x06reason\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\t\n\x07_reason*V\n\nTruncation\x12\x1a\n\x16TRUNCATION_UNSPECIFIED\x10\x00\x12\x13\n\x0fTRUNCATION_AUTO\x10\x01\x12\x17\n\x13TRUNCATION_DISABLED\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fopenresponses/v1/response.proto\x12\x10openresponses.v1\x1a\x1bopenresponses/v1/item.proto\x1a\x1bopenresponses/v1/json.proto\x1a!openresponses/v1/moderation.proto\x1a\x1fopenresponses/v1/settings.proto\x1a\x1dopenresponses/v1/status.proto\x1a\x1bopenresponses/v1/tool.proto\"\xc4\x0f\n\x08Response\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06object\x18\x02 \x01(\t\x12\x12\n\ncreated_at\x18\x03 \x01(\x01\x12\x30\n\x06status\x18\x04 \x01(\x0e\x32 .openresponses.v1.ResponseStatus\x12\r\n\x05model\x18\x05 \x01(\t\x12,\n\x06output\x18\x06 \x03(\x0b\x32\x1c.openresponses.v1.OutputItem\x12.\n\x05usage\x18\x07 \x01(\x0b\x32\x17.openresponses.v1.UsageB\x06\xaa\xd4\x18\x02\x08\x01\x12\x36\n\x05\x65rror\x18\x08 \x01(\x0b\x32\x1f.openresponses.v1.ResponseErrorB\x06\xaa\xd4\x18\x02\x08\x01\x12G\n\x12incomplete_details\x18\t \x01(\x0b\x32#.openresponses.v1.IncompleteDetailsB\x06\xaa\xd4\x18\x02\x08\x01\x12!\n\x0c\x63ompleted_at\x18\n \x01(\x01\x42\x06\xaa\xd4\x18\x02\x08\x01H\x00\x88\x01\x01\x12\x35\n\x0cinstructions\x18\x0b \x01(\x0b\x32\x17.openresponses.v1.InputB\x06\xaa\xd4\x18\x02\x08\x01\x12%\n\x05tools\x18\x0c \x03(\x0b\x32\x16.openresponses.v1.Tool\x12\x31\n\x0btool_choice\x18\r \x01(\x0b\x32\x1c.openresponses.v1.ToolChoice\x12\x1b\n\x13parallel_tool_calls\x18\x0e \x01(\x08\x12#\n\x0emax_tool_calls\x18\x0f \x01(\x05\x42\x06\xaa\xd4\x18\x02\x08\x01H\x01\x88\x01\x01\x12*\n\x04text\x18\x10 \x01(\x0b\x32\x1c.openresponses.v1.TextConfig\x12\x36\n\treasoning\x18\x11 \x01(\x0b\x32\x1b.openresponses.v1.ReasoningB\x06\xaa\xd4\x18\x02\x08\x01\x12&\n\x11max_output_tokens\x18\x12 \x01(\x05\x42\x06\xaa\xd4\x18\x02\x08\x01H\x02\x88\x01\x01\x12 \n\x0btemperature\x18\x13 \x01(\x01\x42\x06\xaa\xd4\x18\x02\x08\x01H\x03\x88\x01\x01\x12\x1a\n\x05top_p\x18\x14 \x01(\x01\x42\x06\xaa\xd4\x18\x02\x08\x01H\x04\x88\x01\x01\x12\x14\n\x0ctop_logprobs\x18\x15 \x01(\x05\x12\x18\n\x10presence_penalty\x18\x16 \x01(\x01\x12\x19\n\x11\x66requency_penalty\x18\x17 \x01(\x01\x12\x30\n\ntruncation\x18\x18 \x01(\x0e\x32\x1c.openresponses.v1.Truncation\x12)\n\x14previous_response_id\x18\x19 \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x05\x88\x01\x01\x12\r\n\x05store\x18\x1a \x01(\x08\x12\x12\n\nbackground\x18\x1b \x01(\x08\x12\x14\n\x0cservice_tier\x18\x1c \x01(\t\x12:\n\x08metadata\x18\x1d \x03(\x0b\x32(.openresponses.v1.Response.MetadataEntry\x12&\n\x11safety_identifier\x18\x1e \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x06\x88\x01\x01\x12%\n\x10prompt_cache_key\x18\x1f \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x07\x88\x01\x01\x12\x11\n\x04user\x18  \x01(\tH\x08\x88\x01\x01\x12\x34\n\x0c\x63onversation\x18! \x01(\x0b\x32\x1e.openresponses.v1.Conversation\x12(\n\x06prompt\x18\" \x01(\x0b\x32\x18.openresponses.v1.Prompt\x12\x42\n\x14prompt_cache_options\x18# \x01(\x0b\x32$.openresponses.v1.PromptCacheOptions\x12#\n\x16prompt_cache_retention\x18$ \x01(\tH\t\x88\x01\x01\x12J\n\x18prompt_cache_diagnostics\x18% \x01(\x0b\x32(.openresponses.v1.PromptCacheDiagnostics\x12\x36\n\nmoderation\x18& \x01(\x0b\x32\".openresponses.v1.ModerationReport\x12/\n\ntool_usage\x18\' \x01(\x0b\x32\x1b.openresponses.v1.ToolUsage\x12L\n\x15input_transformations\x18( \x03(\x0b\x32%.openresponses.v1.InputTransformationB\x06\xaa\xd4\x18\x02\x10\x01\x12-\n\x05image\x18) \x01(\x0b\x32\x1e.openresponses.v1.ImageOptions\x12\x41\n\x0f\x61\x63\x63\x65ss_programs\x18* \x01(\x0b\x32 .openresponses.v1.AccessProgramsB\x06\xaa\xd4\x18\x02\x08\x01\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0f\n\r_completed_atB\x11\n\x0f_max_tool_callsB\x14\n\x12_max_output_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x17\n\x15_previous_response_idB\x14\n\x12_safety_identifierB\x13\n\x11_prompt_cache_keyB\x07\n\x05_userB\x19\n\x17_prompt_cache_retention\"\xd4\x01\n\x05Usage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x05\x12\x42\n\x14input_tokens_details\x18\x02 \x01(\x0b\x32$.openresponses.v1.InputTokensDetails\x12\x15\n\routput_tokens\x18\x03 \x01(\x05\x12\x44\n\x15output_tokens_details\x18\x04 \x01(\x0b\x32%.openresponses.v1.OutputTokensDetails\x12\x14\n\x0ctotal_tokens\x18\x05 \x01(\x05\"\x96\x01\n\x12InputTokensDetails\x12\x15\n\rcached_tokens\x18\x01 \x01(\x05\x12\x1a\n\x12\x63\x61\x63he_write_tokens\x18\x02 \x01(\x05\x12M\n\x1a\x63\x61\x63he_write_tokens_details\x18\x03 \x01(\x0b\x32).openresponses.v1.CacheWriteTokensDetails\"I\n\x17\x43\x61\x63heWriteTokensDetails\x12\x16\n\x0ettl_30m_tokens\x18\x01 \x01(\x05\x12\x16\n\x0ettl_12h_tokens\x18\x02 \x01(\x05\"/\n\x13OutputTokensDetails\x12\x18\n\x10reasoning_tokens\x18\x01 \x01(\x05\"\x9e\x01\n\rResponseError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x12\n\x05param\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x11\n\x04type\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x34\n\x0cmisalignment\x18\x05 \x01(\x0b\x32\x1e.openresponses.v1.MisalignmentB\x08\n\x06_paramB\x07\n\x05_type\"\xd4\x01\n\x0cMisalignment\x12!\n\x14\x64\x65tailed_explanation\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x17\n\nerror_type\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x1a\n\rreview_target\x18\x03 \x01(\tH\x02\x88\x01\x01\x12\x32\n\x05steer\x18\x04 \x01(\x0b\x32#.openresponses.v1.MisalignmentSteerB\x17\n\x15_detailed_explanationB\r\n\x0b_error_typeB\x10\n\x0e_review_target\"$\n\x11MisalignmentSteer\x12\x0f\n\x07message\x18\x01 \x01(\t\"3\n\x11IncompleteDetails\x12\x13\n\x06reason\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\t\n\x07_reason\"R\n\x13InputTransformation\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t:\x0f\xaa\xd4\x18\x0b\x1a\treasoning\"\xb4\x02\n\x16PromptCacheDiagnostics\x12\x35\n\tcache_hit\x18\x01 \x01(\x0b\x32 .openresponses.v1.PromptCacheHitH\x00\x12\x37\n\ncache_miss\x18\x02 \x01(\x0b\x32!.openresponses.v1.PromptCacheMissH\x00\x12R\n\x1d\x63omparison_response_not_found\x18\x03 \x01(\x0b\x32).openresponses.v1.PromptCacheNoComparisonH\x00\x12?\n\x0bunavailable\x18\x04 \x01(\x0b\x32(.openresponses.v1.PromptCacheUnavailableH\x00:\x06\xaa\xd4\x18\x02\x08\x01\x42\r\n\x0b\x64iagnostics\"\x10\n\x0ePromptCacheHit\"\x86\x01\n\x0fPromptCacheMiss\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x1b\n\x13\x63\x61\x63he_missed_tokens\x18\x02 \x01(\x05\x12\'\n\x1a\x63omparison_reusable_tokens\x18\x03 \x01(\x05H\x00\x88\x01\x01\x42\x1d\n\x1b_comparison_reusable_tokens\"\x19\n\x17PromptCacheNoComparison\"\x18\n\x16PromptCacheUnavailable\"r\n\tToolUsage\x12/\n\timage_gen\x18\x01 \x01(\x0b\x32\x1c.openresponses.v1.ImageUsage\x12\x34\n\nweb_search\x18\x02 \x01(\x0b\x32 .openresponses.v1.WebSearchUsage\"\xd1\x02\n\nImageUsage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x05\x12\x42\n\x14input_tokens_details\x18\x02 \x01(\x0b\x32$.openresponses.v1.ImageTokensDetails\x12\x15\n\routput_tokens\x18\x03 \x01(\x05\x12\x43\n\x15output_tokens_details\x18\x04 \x01(\x0b\x32$.openresponses.v1.ImageTokensDetails\x12\x14\n\x0ctotal_tokens\x18\x05 \x01(\x05\x12\x1a\n\rcached_tokens\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12I\n\x15\x63\x61\x63hed_tokens_details\x18\x07 \x01(\x0b\x32*.openresponses.v1.ImageCachedTokensDetailsB\x10\n\x0e_cached_tokens\"?\n\x12ImageTokensDetails\x12\x13\n\x0btext_tokens\x18\x01 \x01(\x05\x12\x14\n\x0cimage_tokens\x18\x02 \x01(\x05\"S\n\x18ImageCachedTokensDetails\x12\x1a\n\x12\x63\x61\x63hed_text_tokens\x18\x01 \x01(\x05\x12\x1b\n\x13\x63\x61\x63hed_image_tokens\x18\x02 \x01(\x05\"&\n\x0eWebSearchUsage\x12\x14\n\x0cnum_requests\x18\x01 \x01(\x05*V\n\nTruncation\x12\x1a\n\x16TRUNCATION_UNSPECIFIED\x10\x00\x12\x13\n\x0fTRUNCATION_AUTO\x10\x01\x12\x17\n\x13TRUNCATION_DISABLED\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -64,20 +65,56 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RESPONSE'].fields_by_name['safety_identifier']._serialized_options = b'\252\324\030\002\010\001'
   _globals['_RESPONSE'].fields_by_name['prompt_cache_key']._loaded_options = None
   _globals['_RESPONSE'].fields_by_name['prompt_cache_key']._serialized_options = b'\252\324\030\002\010\001'
-  _globals['_TRUNCATION']._serialized_start=2032
-  _globals['_TRUNCATION']._serialized_end=2118
-  _globals['_RESPONSE']._serialized_start=205
-  _globals['_RESPONSE']._serialized_end=1592
-  _globals['_RESPONSE_METADATAENTRY']._serialized_start=1384
-  _globals['_RESPONSE_METADATAENTRY']._serialized_end=1431
-  _globals['_USAGE']._serialized_start=1595
-  _globals['_USAGE']._serialized_end=1807
-  _globals['_INPUTTOKENSDETAILS']._serialized_start=1809
-  _globals['_INPUTTOKENSDETAILS']._serialized_end=1880
-  _globals['_OUTPUTTOKENSDETAILS']._serialized_start=1882
-  _globals['_OUTPUTTOKENSDETAILS']._serialized_end=1929
-  _globals['_RESPONSEERROR']._serialized_start=1931
-  _globals['_RESPONSEERROR']._serialized_end=1977
-  _globals['_INCOMPLETEDETAILS']._serialized_start=1979
-  _globals['_INCOMPLETEDETAILS']._serialized_end=2030
+  _globals['_RESPONSE'].fields_by_name['input_transformations']._loaded_options = None
+  _globals['_RESPONSE'].fields_by_name['input_transformations']._serialized_options = b'\252\324\030\002\020\001'
+  _globals['_RESPONSE'].fields_by_name['access_programs']._loaded_options = None
+  _globals['_RESPONSE'].fields_by_name['access_programs']._serialized_options = b'\252\324\030\002\010\001'
+  _globals['_INPUTTRANSFORMATION']._loaded_options = None
+  _globals['_INPUTTRANSFORMATION']._serialized_options = b'\252\324\030\013\032\treasoning'
+  _globals['_PROMPTCACHEDIAGNOSTICS']._loaded_options = None
+  _globals['_PROMPTCACHEDIAGNOSTICS']._serialized_options = b'\252\324\030\002\010\001'
+  _globals['_TRUNCATION']._serialized_start=4438
+  _globals['_TRUNCATION']._serialized_end=4524
+  _globals['_RESPONSE']._serialized_start=240
+  _globals['_RESPONSE']._serialized_end=2228
+  _globals['_RESPONSE_METADATAENTRY']._serialized_start=1993
+  _globals['_RESPONSE_METADATAENTRY']._serialized_end=2040
+  _globals['_USAGE']._serialized_start=2231
+  _globals['_USAGE']._serialized_end=2443
+  _globals['_INPUTTOKENSDETAILS']._serialized_start=2446
+  _globals['_INPUTTOKENSDETAILS']._serialized_end=2596
+  _globals['_CACHEWRITETOKENSDETAILS']._serialized_start=2598
+  _globals['_CACHEWRITETOKENSDETAILS']._serialized_end=2671
+  _globals['_OUTPUTTOKENSDETAILS']._serialized_start=2673
+  _globals['_OUTPUTTOKENSDETAILS']._serialized_end=2720
+  _globals['_RESPONSEERROR']._serialized_start=2723
+  _globals['_RESPONSEERROR']._serialized_end=2881
+  _globals['_MISALIGNMENT']._serialized_start=2884
+  _globals['_MISALIGNMENT']._serialized_end=3096
+  _globals['_MISALIGNMENTSTEER']._serialized_start=3098
+  _globals['_MISALIGNMENTSTEER']._serialized_end=3134
+  _globals['_INCOMPLETEDETAILS']._serialized_start=3136
+  _globals['_INCOMPLETEDETAILS']._serialized_end=3187
+  _globals['_INPUTTRANSFORMATION']._serialized_start=3189
+  _globals['_INPUTTRANSFORMATION']._serialized_end=3271
+  _globals['_PROMPTCACHEDIAGNOSTICS']._serialized_start=3274
+  _globals['_PROMPTCACHEDIAGNOSTICS']._serialized_end=3582
+  _globals['_PROMPTCACHEHIT']._serialized_start=3584
+  _globals['_PROMPTCACHEHIT']._serialized_end=3600
+  _globals['_PROMPTCACHEMISS']._serialized_start=3603
+  _globals['_PROMPTCACHEMISS']._serialized_end=3737
+  _globals['_PROMPTCACHENOCOMPARISON']._serialized_start=3739
+  _globals['_PROMPTCACHENOCOMPARISON']._serialized_end=3764
+  _globals['_PROMPTCACHEUNAVAILABLE']._serialized_start=3766
+  _globals['_PROMPTCACHEUNAVAILABLE']._serialized_end=3790
+  _globals['_TOOLUSAGE']._serialized_start=3792
+  _globals['_TOOLUSAGE']._serialized_end=3906
+  _globals['_IMAGEUSAGE']._serialized_start=3909
+  _globals['_IMAGEUSAGE']._serialized_end=4246
+  _globals['_IMAGETOKENSDETAILS']._serialized_start=4248
+  _globals['_IMAGETOKENSDETAILS']._serialized_end=4311
+  _globals['_IMAGECACHEDTOKENSDETAILS']._serialized_start=4313
+  _globals['_IMAGECACHEDTOKENSDETAILS']._serialized_end=4396
+  _globals['_WEBSEARCHUSAGE']._serialized_start=4398
+  _globals['_WEBSEARCHUSAGE']._serialized_end=4436
 # @@protoc_insertion_point(module_scope)

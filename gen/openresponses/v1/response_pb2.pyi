@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from openresponses.v1 import item_pb2 as _item_pb2
+from openresponses.v1 import moderation_pb2 as _moderation_pb2
 from openresponses.v1 import settings_pb2 as _settings_pb2
 from openresponses.v1 import status_pb2 as _status_pb2
 from openresponses.v1 import tool_pb2 as _tool_pb2
@@ -105,6 +106,16 @@ class Response(_message.Message):
     SAFETY_IDENTIFIER_FIELD_NUMBER: _builtins.int
     PROMPT_CACHE_KEY_FIELD_NUMBER: _builtins.int
     USER_FIELD_NUMBER: _builtins.int
+    CONVERSATION_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    PROMPT_CACHE_OPTIONS_FIELD_NUMBER: _builtins.int
+    PROMPT_CACHE_RETENTION_FIELD_NUMBER: _builtins.int
+    PROMPT_CACHE_DIAGNOSTICS_FIELD_NUMBER: _builtins.int
+    MODERATION_FIELD_NUMBER: _builtins.int
+    TOOL_USAGE_FIELD_NUMBER: _builtins.int
+    INPUT_TRANSFORMATIONS_FIELD_NUMBER: _builtins.int
+    IMAGE_FIELD_NUMBER: _builtins.int
+    ACCESS_PROGRAMS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Unique. Later requests refer to it by `previous_response_id`."""
     object: _builtins.str
@@ -120,7 +131,7 @@ class Response(_message.Message):
     parallel_tool_calls: _builtins.bool
     """Whether several calls may stand in one response."""
     max_tool_calls: _builtins.int
-    """The most tool calls that the response may hold. Unset: no limit."""
+    """The most calls of hosted tools, all kinds together. Unset: no limit."""
     max_output_tokens: _builtins.int
     """The most tokens that reasoning and answer may take together. Unset: what the context leaves."""
     temperature: _builtins.float
@@ -149,6 +160,8 @@ class Response(_message.Message):
     """The request's key for prompts that share a prefix."""
     user: _builtins.str
     """The older mark of the end user, replaced by `safety_identifier` and `prompt_cache_key`."""
+    prompt_cache_retention: _builtins.str
+    """The older form of `prompt_cache_options`: "in_memory" or "24h"."""
     @_builtins.property
     def output(self) -> _containers.RepeatedCompositeFieldContainer[_item_pb2.OutputItem]:
         """What the model has produced, in order. An event's `output_index` is a position in it."""
@@ -189,6 +202,42 @@ class Response(_message.Message):
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """The request's own notes, kept with the response."""
 
+    @_builtins.property
+    def conversation(self) -> _settings_pb2.Conversation:
+        """The conversation that the response belongs to."""
+
+    @_builtins.property
+    def prompt(self) -> _settings_pb2.Prompt:
+        """The kept prompt that the response was made from."""
+
+    @_builtins.property
+    def prompt_cache_options(self) -> _settings_pb2.PromptCacheOptions:
+        """How the prompt is cached."""
+
+    @_builtins.property
+    def prompt_cache_diagnostics(self) -> Global___PromptCacheDiagnostics:
+        """How well the prompt's cached prefix fitted. Set when a comparison was asked for."""
+
+    @_builtins.property
+    def moderation(self) -> _moderation_pb2.ModerationReport:
+        """What moderation found. Set when it was asked for."""
+
+    @_builtins.property
+    def tool_usage(self) -> Global___ToolUsage:
+        """What hosted tools took."""
+
+    @_builtins.property
+    def input_transformations(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputTransformation]:
+        """Reasoning items of the input that the model was not shown, in their order."""
+
+    @_builtins.property
+    def image(self) -> _settings_pb2.ImageOptions:
+        """How images were handled."""
+
+    @_builtins.property
+    def access_programs(self) -> _settings_pb2.AccessPrograms:
+        """The access programs that the request came under. Unset: none was chosen."""
+
     def __init__(
         self,
         *,
@@ -224,10 +273,20 @@ class Response(_message.Message):
         safety_identifier: _builtins.str | None = ...,
         prompt_cache_key: _builtins.str | None = ...,
         user: _builtins.str | None = ...,
+        conversation: _settings_pb2.Conversation | None = ...,
+        prompt: _settings_pb2.Prompt | None = ...,
+        prompt_cache_options: _settings_pb2.PromptCacheOptions | None = ...,
+        prompt_cache_retention: _builtins.str | None = ...,
+        prompt_cache_diagnostics: Global___PromptCacheDiagnostics | None = ...,
+        moderation: _moderation_pb2.ModerationReport | None = ...,
+        tool_usage: Global___ToolUsage | None = ...,
+        input_transformations: _abc.Iterable[Global___InputTransformation] | None = ...,
+        image: _settings_pb2.ImageOptions | None = ...,
+        access_programs: _settings_pb2.AccessPrograms | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_completed_at", b"_completed_at", "_max_output_tokens", b"_max_output_tokens", "_max_tool_calls", b"_max_tool_calls", "_previous_response_id", b"_previous_response_id", "_prompt_cache_key", b"_prompt_cache_key", "_safety_identifier", b"_safety_identifier", "_temperature", b"_temperature", "_top_p", b"_top_p", "_user", b"_user", "completed_at", b"completed_at", "error", b"error", "incomplete_details", b"incomplete_details", "instructions", b"instructions", "max_output_tokens", b"max_output_tokens", "max_tool_calls", b"max_tool_calls", "previous_response_id", b"previous_response_id", "prompt_cache_key", b"prompt_cache_key", "reasoning", b"reasoning", "safety_identifier", b"safety_identifier", "temperature", b"temperature", "text", b"text", "tool_choice", b"tool_choice", "top_p", b"top_p", "usage", b"usage", "user", b"user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_completed_at", b"_completed_at", "_max_output_tokens", b"_max_output_tokens", "_max_tool_calls", b"_max_tool_calls", "_previous_response_id", b"_previous_response_id", "_prompt_cache_key", b"_prompt_cache_key", "_prompt_cache_retention", b"_prompt_cache_retention", "_safety_identifier", b"_safety_identifier", "_temperature", b"_temperature", "_top_p", b"_top_p", "_user", b"_user", "access_programs", b"access_programs", "completed_at", b"completed_at", "conversation", b"conversation", "error", b"error", "image", b"image", "incomplete_details", b"incomplete_details", "instructions", b"instructions", "max_output_tokens", b"max_output_tokens", "max_tool_calls", b"max_tool_calls", "moderation", b"moderation", "previous_response_id", b"previous_response_id", "prompt", b"prompt", "prompt_cache_diagnostics", b"prompt_cache_diagnostics", "prompt_cache_key", b"prompt_cache_key", "prompt_cache_options", b"prompt_cache_options", "prompt_cache_retention", b"prompt_cache_retention", "reasoning", b"reasoning", "safety_identifier", b"safety_identifier", "temperature", b"temperature", "text", b"text", "tool_choice", b"tool_choice", "tool_usage", b"tool_usage", "top_p", b"top_p", "usage", b"usage", "user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completed_at", b"_completed_at", "_max_output_tokens", b"_max_output_tokens", "_max_tool_calls", b"_max_tool_calls", "_previous_response_id", b"_previous_response_id", "_prompt_cache_key", b"_prompt_cache_key", "_safety_identifier", b"_safety_identifier", "_temperature", b"_temperature", "_top_p", b"_top_p", "_user", b"_user", "background", b"background", "completed_at", b"completed_at", "created_at", b"created_at", "error", b"error", "frequency_penalty", b"frequency_penalty", "id", b"id", "incomplete_details", b"incomplete_details", "instructions", b"instructions", "max_output_tokens", b"max_output_tokens", "max_tool_calls", b"max_tool_calls", "metadata", b"metadata", "model", b"model", "object", b"object", "output", b"output", "parallel_tool_calls", b"parallel_tool_calls", "presence_penalty", b"presence_penalty", "previous_response_id", b"previous_response_id", "prompt_cache_key", b"prompt_cache_key", "reasoning", b"reasoning", "safety_identifier", b"safety_identifier", "service_tier", b"service_tier", "status", b"status", "store", b"store", "temperature", b"temperature", "text", b"text", "tool_choice", b"tool_choice", "tools", b"tools", "top_logprobs", b"top_logprobs", "top_p", b"top_p", "truncation", b"truncation", "usage", b"usage", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completed_at", b"_completed_at", "_max_output_tokens", b"_max_output_tokens", "_max_tool_calls", b"_max_tool_calls", "_previous_response_id", b"_previous_response_id", "_prompt_cache_key", b"_prompt_cache_key", "_prompt_cache_retention", b"_prompt_cache_retention", "_safety_identifier", b"_safety_identifier", "_temperature", b"_temperature", "_top_p", b"_top_p", "_user", b"_user", "access_programs", b"access_programs", "background", b"background", "completed_at", b"completed_at", "conversation", b"conversation", "created_at", b"created_at", "error", b"error", "frequency_penalty", b"frequency_penalty", "id", b"id", "image", b"image", "incomplete_details", b"incomplete_details", "input_transformations", b"input_transformations", "instructions", b"instructions", "max_output_tokens", b"max_output_tokens", "max_tool_calls", b"max_tool_calls", "metadata", b"metadata", "model", b"model", "moderation", b"moderation", "object", b"object", "output", b"output", "parallel_tool_calls", b"parallel_tool_calls", "presence_penalty", b"presence_penalty", "previous_response_id", b"previous_response_id", "prompt", b"prompt", "prompt_cache_diagnostics", b"prompt_cache_diagnostics", "prompt_cache_key", b"prompt_cache_key", "prompt_cache_options", b"prompt_cache_options", "prompt_cache_retention", b"prompt_cache_retention", "reasoning", b"reasoning", "safety_identifier", b"safety_identifier", "service_tier", b"service_tier", "status", b"status", "store", b"store", "temperature", b"temperature", "text", b"text", "tool_choice", b"tool_choice", "tool_usage", b"tool_usage", "tools", b"tools", "top_logprobs", b"top_logprobs", "top_p", b"top_p", "truncation", b"truncation", "usage", b"usage", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__completed_at: _TypeAlias = _typing.Literal["completed_at"]  # noqa: Y015
     _WhichOneofArgType__completed_at: _TypeAlias = _typing.Literal["_completed_at", b"_completed_at"]  # noqa: Y015
@@ -239,6 +298,8 @@ class Response(_message.Message):
     _WhichOneofArgType__previous_response_id: _TypeAlias = _typing.Literal["_previous_response_id", b"_previous_response_id"]  # noqa: Y015
     _WhichOneofReturnType__prompt_cache_key: _TypeAlias = _typing.Literal["prompt_cache_key"]  # noqa: Y015
     _WhichOneofArgType__prompt_cache_key: _TypeAlias = _typing.Literal["_prompt_cache_key", b"_prompt_cache_key"]  # noqa: Y015
+    _WhichOneofReturnType__prompt_cache_retention: _TypeAlias = _typing.Literal["prompt_cache_retention"]  # noqa: Y015
+    _WhichOneofArgType__prompt_cache_retention: _TypeAlias = _typing.Literal["_prompt_cache_retention", b"_prompt_cache_retention"]  # noqa: Y015
     _WhichOneofReturnType__safety_identifier: _TypeAlias = _typing.Literal["safety_identifier"]  # noqa: Y015
     _WhichOneofArgType__safety_identifier: _TypeAlias = _typing.Literal["_safety_identifier", b"_safety_identifier"]  # noqa: Y015
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
@@ -257,6 +318,8 @@ class Response(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__previous_response_id) -> _WhichOneofReturnType__previous_response_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__prompt_cache_key) -> _WhichOneofReturnType__prompt_cache_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__prompt_cache_retention) -> _WhichOneofReturnType__prompt_cache_retention | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__safety_identifier) -> _WhichOneofReturnType__safety_identifier | None: ...
     @_typing.overload
@@ -318,23 +381,55 @@ class InputTokensDetails(_message.Message):
 
     CACHED_TOKENS_FIELD_NUMBER: _builtins.int
     CACHE_WRITE_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHE_WRITE_TOKENS_DETAILS_FIELD_NUMBER: _builtins.int
     cached_tokens: _builtins.int
     """Tokens that the prompt cache already held."""
     cache_write_tokens: _builtins.int
     """Tokens that were written to the prompt cache."""
+    @_builtins.property
+    def cache_write_tokens_details(self) -> Global___CacheWriteTokensDetails:
+        """The same, by how long they are kept. Unset: not told apart."""
+
     def __init__(
         self,
         *,
         cached_tokens: _builtins.int = ...,
         cache_write_tokens: _builtins.int = ...,
+        cache_write_tokens_details: Global___CacheWriteTokensDetails | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cache_write_tokens_details", b"cache_write_tokens_details"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_write_tokens", b"cache_write_tokens", "cached_tokens", b"cached_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_write_tokens", b"cache_write_tokens", "cache_write_tokens_details", b"cache_write_tokens_details", "cached_tokens", b"cached_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___InputTokensDetails: _TypeAlias = InputTokensDetails  # noqa: Y015
+
+@_typing.final
+class CacheWriteTokensDetails(_message.Message):
+    """Tokens that were written to the prompt cache, by how long they are kept."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TTL_30M_TOKENS_FIELD_NUMBER: _builtins.int
+    TTL_12H_TOKENS_FIELD_NUMBER: _builtins.int
+    ttl_30m_tokens: _builtins.int
+    """Kept for at least 30 minutes."""
+    ttl_12h_tokens: _builtins.int
+    """Kept for at least 12 hours."""
+    def __init__(
+        self,
+        *,
+        ttl_30m_tokens: _builtins.int = ...,
+        ttl_12h_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ttl_12h_tokens", b"ttl_12h_tokens", "ttl_30m_tokens", b"ttl_30m_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CacheWriteTokensDetails: _TypeAlias = CacheWriteTokensDetails  # noqa: Y015
 
 @_typing.final
 class OutputTokensDetails(_message.Message):
@@ -366,23 +461,113 @@ class ResponseError(_message.Message):
 
     CODE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    PARAM_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    MISALIGNMENT_FIELD_NUMBER: _builtins.int
     code: _builtins.str
     """A word for programs, for example "server_error" or "rate_limit_exceeded"."""
     message: _builtins.str
     """A sentence for people."""
+    param: _builtins.str
+    """The request field at fault, where there is one."""
+    type: _builtins.str
+    """The class of the fault, where it is known."""
+    @_builtins.property
+    def misalignment(self) -> Global___Misalignment:
+        """What the model was kept from doing. Set when `code` is "misalignment_policy_violation"."""
+
     def __init__(
         self,
         *,
         code: _builtins.str = ...,
         message: _builtins.str = ...,
+        param: _builtins.str | None = ...,
+        type: _builtins.str | None = ...,
+        misalignment: Global___Misalignment | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_param", b"_param", "_type", b"_type", "misalignment", b"misalignment", "param", b"param", "type", b"type"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_param", b"_param", "_type", b"_type", "code", b"code", "message", b"message", "misalignment", b"misalignment", "param", b"param", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__param: _TypeAlias = _typing.Literal["param"]  # noqa: Y015
+    _WhichOneofArgType__param: _TypeAlias = _typing.Literal["_param", b"_param"]  # noqa: Y015
+    _WhichOneofReturnType__type: _TypeAlias = _typing.Literal["type"]  # noqa: Y015
+    _WhichOneofArgType__type: _TypeAlias = _typing.Literal["_type", b"_type"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__param) -> _WhichOneofReturnType__param | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__type) -> _WhichOneofReturnType__type | None: ...
+
+Global___ResponseError: _TypeAlias = ResponseError  # noqa: Y015
+
+@_typing.final
+class Misalignment(_message.Message):
+    """What the model was kept from doing, because its user would hardly have wanted it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DETAILED_EXPLANATION_FIELD_NUMBER: _builtins.int
+    ERROR_TYPE_FIELD_NUMBER: _builtins.int
+    REVIEW_TARGET_FIELD_NUMBER: _builtins.int
+    STEER_FIELD_NUMBER: _builtins.int
+    detailed_explanation: _builtins.str
+    """What was found."""
+    error_type: _builtins.str
+    """A word for it, for example "potentially_unintended_data_access". There may be new ones."""
+    review_target: _builtins.str
+    """What to name when a person allows the model to go on."""
+    @_builtins.property
+    def steer(self) -> Global___MisalignmentSteer:
+        """What to tell the model so that it goes on better."""
+
+    def __init__(
+        self,
+        *,
+        detailed_explanation: _builtins.str | None = ...,
+        error_type: _builtins.str | None = ...,
+        review_target: _builtins.str | None = ...,
+        steer: Global___MisalignmentSteer | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_detailed_explanation", b"_detailed_explanation", "_error_type", b"_error_type", "_review_target", b"_review_target", "detailed_explanation", b"detailed_explanation", "error_type", b"error_type", "review_target", b"review_target", "steer", b"steer"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_detailed_explanation", b"_detailed_explanation", "_error_type", b"_error_type", "_review_target", b"_review_target", "detailed_explanation", b"detailed_explanation", "error_type", b"error_type", "review_target", b"review_target", "steer", b"steer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__detailed_explanation: _TypeAlias = _typing.Literal["detailed_explanation"]  # noqa: Y015
+    _WhichOneofArgType__detailed_explanation: _TypeAlias = _typing.Literal["_detailed_explanation", b"_detailed_explanation"]  # noqa: Y015
+    _WhichOneofReturnType__error_type: _TypeAlias = _typing.Literal["error_type"]  # noqa: Y015
+    _WhichOneofArgType__error_type: _TypeAlias = _typing.Literal["_error_type", b"_error_type"]  # noqa: Y015
+    _WhichOneofReturnType__review_target: _TypeAlias = _typing.Literal["review_target"]  # noqa: Y015
+    _WhichOneofArgType__review_target: _TypeAlias = _typing.Literal["_review_target", b"_review_target"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__detailed_explanation) -> _WhichOneofReturnType__detailed_explanation | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error_type) -> _WhichOneofReturnType__error_type | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__review_target) -> _WhichOneofReturnType__review_target | None: ...
+
+Global___Misalignment: _TypeAlias = Misalignment  # noqa: Y015
+
+@_typing.final
+class MisalignmentSteer(_message.Message):
+    """What to tell a model that was stopped, so that it goes on better."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    message: _builtins.str
+    """The words."""
+    def __init__(
+        self,
+        *,
+        message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ResponseError: _TypeAlias = ResponseError  # noqa: Y015
+Global___MisalignmentSteer: _TypeAlias = MisalignmentSteer  # noqa: Y015
 
 @_typing.final
 class IncompleteDetails(_message.Message):
@@ -392,7 +577,7 @@ class IncompleteDetails(_message.Message):
 
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """"max_output_tokens", "content_filter" or another of OpenAI's reasons."""
+    """"max_output_tokens", "content_filter", "max_messages" or "steered"."""
     def __init__(
         self,
         *,
@@ -407,3 +592,318 @@ class IncompleteDetails(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reason) -> _WhichOneofReturnType__reason | None: ...
 
 Global___IncompleteDetails: _TypeAlias = IncompleteDetails  # noqa: Y015
+
+@_typing.final
+class InputTransformation(_message.Message):
+    """A reasoning item of the input that the model was not shown."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """The item's id."""
+    action: _builtins.str
+    """Always "removed"."""
+    reason: _builtins.str
+    """Why: "organization_mismatch", "end_user_mismatch", "model_mismatch", "prefix_mismatch" or "turn_boundary"."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        action: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "id", b"id", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InputTransformation: _TypeAlias = InputTransformation  # noqa: Y015
+
+@_typing.final
+class PromptCacheDiagnostics(_message.Message):
+    """How well the prompt's cached prefix fitted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CACHE_HIT_FIELD_NUMBER: _builtins.int
+    CACHE_MISS_FIELD_NUMBER: _builtins.int
+    COMPARISON_RESPONSE_NOT_FOUND_FIELD_NUMBER: _builtins.int
+    UNAVAILABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cache_hit(self) -> Global___PromptCacheHit:
+        """The prefix was used."""
+
+    @_builtins.property
+    def cache_miss(self) -> Global___PromptCacheMiss:
+        """The prefix was not used, or not all of it."""
+
+    @_builtins.property
+    def comparison_response_not_found(self) -> Global___PromptCacheNoComparison:
+        """The response to compare with is not stored."""
+
+    @_builtins.property
+    def unavailable(self) -> Global___PromptCacheUnavailable:
+        """Nothing is known."""
+
+    def __init__(
+        self,
+        *,
+        cache_hit: Global___PromptCacheHit | None = ...,
+        cache_miss: Global___PromptCacheMiss | None = ...,
+        comparison_response_not_found: Global___PromptCacheNoComparison | None = ...,
+        unavailable: Global___PromptCacheUnavailable | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cache_hit", b"cache_hit", "cache_miss", b"cache_miss", "comparison_response_not_found", b"comparison_response_not_found", "diagnostics", b"diagnostics", "unavailable", b"unavailable"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_hit", b"cache_hit", "cache_miss", b"cache_miss", "comparison_response_not_found", b"comparison_response_not_found", "diagnostics", b"diagnostics", "unavailable", b"unavailable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_diagnostics: _TypeAlias = _typing.Literal["cache_hit", "cache_miss", "comparison_response_not_found", "unavailable"]  # noqa: Y015
+    _WhichOneofArgType_diagnostics: _TypeAlias = _typing.Literal["diagnostics", b"diagnostics"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_diagnostics) -> _WhichOneofReturnType_diagnostics | None: ...
+
+Global___PromptCacheDiagnostics: _TypeAlias = PromptCacheDiagnostics  # noqa: Y015
+
+@_typing.final
+class PromptCacheHit(_message.Message):
+    """A prefix that was used."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromptCacheHit: _TypeAlias = PromptCacheHit  # noqa: Y015
+
+@_typing.final
+class PromptCacheMiss(_message.Message):
+    """A prefix that was not used, or not all of it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    CACHE_MISSED_TOKENS_FIELD_NUMBER: _builtins.int
+    COMPARISON_REUSABLE_TOKENS_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """What differs, for example "tools_changed" or "input_changed"."""
+    cache_missed_tokens: _builtins.int
+    """About how many input tokens come after the first difference."""
+    comparison_reusable_tokens: _builtins.int
+    """How many tokens of the compared prompt could have been used again."""
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        cache_missed_tokens: _builtins.int = ...,
+        comparison_reusable_tokens: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_comparison_reusable_tokens", b"_comparison_reusable_tokens", "comparison_reusable_tokens", b"comparison_reusable_tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_comparison_reusable_tokens", b"_comparison_reusable_tokens", "cache_missed_tokens", b"cache_missed_tokens", "comparison_reusable_tokens", b"comparison_reusable_tokens", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__comparison_reusable_tokens: _TypeAlias = _typing.Literal["comparison_reusable_tokens"]  # noqa: Y015
+    _WhichOneofArgType__comparison_reusable_tokens: _TypeAlias = _typing.Literal["_comparison_reusable_tokens", b"_comparison_reusable_tokens"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__comparison_reusable_tokens) -> _WhichOneofReturnType__comparison_reusable_tokens | None: ...
+
+Global___PromptCacheMiss: _TypeAlias = PromptCacheMiss  # noqa: Y015
+
+@_typing.final
+class PromptCacheNoComparison(_message.Message):
+    """No comparison: the response to compare with is not stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromptCacheNoComparison: _TypeAlias = PromptCacheNoComparison  # noqa: Y015
+
+@_typing.final
+class PromptCacheUnavailable(_message.Message):
+    """No finding."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromptCacheUnavailable: _TypeAlias = PromptCacheUnavailable  # noqa: Y015
+
+@_typing.final
+class ToolUsage(_message.Message):
+    """What hosted tools took, apart from `usage`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IMAGE_GEN_FIELD_NUMBER: _builtins.int
+    WEB_SEARCH_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def image_gen(self) -> Global___ImageUsage:
+        """Making images. All zero when there were none."""
+
+    @_builtins.property
+    def web_search(self) -> Global___WebSearchUsage:
+        """Searching the web. All zero when there was none."""
+
+    def __init__(
+        self,
+        *,
+        image_gen: Global___ImageUsage | None = ...,
+        web_search: Global___WebSearchUsage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["image_gen", b"image_gen", "web_search", b"web_search"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["image_gen", b"image_gen", "web_search", b"web_search"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolUsage: _TypeAlias = ToolUsage  # noqa: Y015
+
+@_typing.final
+class ImageUsage(_message.Message):
+    """What making images took, in tokens."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    INPUT_TOKENS_DETAILS_FIELD_NUMBER: _builtins.int
+    OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    OUTPUT_TOKENS_DETAILS_FIELD_NUMBER: _builtins.int
+    TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHED_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHED_TOKENS_DETAILS_FIELD_NUMBER: _builtins.int
+    input_tokens: _builtins.int
+    """Tokens of the prompts."""
+    output_tokens: _builtins.int
+    """Tokens produced."""
+    total_tokens: _builtins.int
+    """Input and output tokens together."""
+    cached_tokens: _builtins.int
+    """Input tokens that a cache already held. Unset: not known."""
+    @_builtins.property
+    def input_tokens_details(self) -> Global___ImageTokensDetails:
+        """What the input tokens were."""
+
+    @_builtins.property
+    def output_tokens_details(self) -> Global___ImageTokensDetails:
+        """What the output tokens were. Unset: not told apart."""
+
+    @_builtins.property
+    def cached_tokens_details(self) -> Global___ImageCachedTokensDetails:
+        """What the cached tokens were. Unset: not told apart."""
+
+    def __init__(
+        self,
+        *,
+        input_tokens: _builtins.int = ...,
+        input_tokens_details: Global___ImageTokensDetails | None = ...,
+        output_tokens: _builtins.int = ...,
+        output_tokens_details: Global___ImageTokensDetails | None = ...,
+        total_tokens: _builtins.int = ...,
+        cached_tokens: _builtins.int | None = ...,
+        cached_tokens_details: Global___ImageCachedTokensDetails | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cached_tokens", b"_cached_tokens", "cached_tokens", b"cached_tokens", "cached_tokens_details", b"cached_tokens_details", "input_tokens_details", b"input_tokens_details", "output_tokens_details", b"output_tokens_details"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cached_tokens", b"_cached_tokens", "cached_tokens", b"cached_tokens", "cached_tokens_details", b"cached_tokens_details", "input_tokens", b"input_tokens", "input_tokens_details", b"input_tokens_details", "output_tokens", b"output_tokens", "output_tokens_details", b"output_tokens_details", "total_tokens", b"total_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__cached_tokens: _TypeAlias = _typing.Literal["cached_tokens"]  # noqa: Y015
+    _WhichOneofArgType__cached_tokens: _TypeAlias = _typing.Literal["_cached_tokens", b"_cached_tokens"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cached_tokens) -> _WhichOneofReturnType__cached_tokens | None: ...
+
+Global___ImageUsage: _TypeAlias = ImageUsage  # noqa: Y015
+
+@_typing.final
+class ImageTokensDetails(_message.Message):
+    """Tokens, by what they stand for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_TOKENS_FIELD_NUMBER: _builtins.int
+    IMAGE_TOKENS_FIELD_NUMBER: _builtins.int
+    text_tokens: _builtins.int
+    """Of text."""
+    image_tokens: _builtins.int
+    """Of images."""
+    def __init__(
+        self,
+        *,
+        text_tokens: _builtins.int = ...,
+        image_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["image_tokens", b"image_tokens", "text_tokens", b"text_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImageTokensDetails: _TypeAlias = ImageTokensDetails  # noqa: Y015
+
+@_typing.final
+class ImageCachedTokensDetails(_message.Message):
+    """Cached tokens, by what they stand for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CACHED_TEXT_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHED_IMAGE_TOKENS_FIELD_NUMBER: _builtins.int
+    cached_text_tokens: _builtins.int
+    """Of text."""
+    cached_image_tokens: _builtins.int
+    """Of images."""
+    def __init__(
+        self,
+        *,
+        cached_text_tokens: _builtins.int = ...,
+        cached_image_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_image_tokens", b"cached_image_tokens", "cached_text_tokens", b"cached_text_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImageCachedTokensDetails: _TypeAlias = ImageCachedTokensDetails  # noqa: Y015
+
+@_typing.final
+class WebSearchUsage(_message.Message):
+    """What searching the web took."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUM_REQUESTS_FIELD_NUMBER: _builtins.int
+    num_requests: _builtins.int
+    """How many searches are paid for."""
+    def __init__(
+        self,
+        *,
+        num_requests: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["num_requests", b"num_requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WebSearchUsage: _TypeAlias = WebSearchUsage  # noqa: Y015

@@ -24,12 +24,14 @@ _sym_db = _symbol_database.Default()
 
 from openresponses.v1 import event_pb2 as openresponses_dot_v1_dot_event__pb2
 from openresponses.v1 import item_pb2 as openresponses_dot_v1_dot_item__pb2
+from openresponses.v1 import json_pb2 as openresponses_dot_v1_dot_json__pb2
+from openresponses.v1 import moderation_pb2 as openresponses_dot_v1_dot_moderation__pb2
 from openresponses.v1 import response_pb2 as openresponses_dot_v1_dot_response__pb2
 from openresponses.v1 import settings_pb2 as openresponses_dot_v1_dot_settings__pb2
 from openresponses.v1 import tool_pb2 as openresponses_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eopenresponses/v1/service.proto\x12\x10openresponses.v1\x1a\x1copenresponses/v1/event.proto\x1a\x1bopenresponses/v1/item.proto\x1a\x1fopenresponses/v1/response.proto\x1a\x1fopenresponses/v1/settings.proto\x1a\x1bopenresponses/v1/tool.proto\"\xfe\x08\n\x15\x43reateResponseRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12&\n\x05input\x18\x02 \x01(\x0b\x32\x17.openresponses.v1.Input\x12\x19\n\x0cinstructions\x18\x03 \x01(\tH\x00\x88\x01\x01\x12%\n\x05tools\x18\x04 \x03(\x0b\x32\x16.openresponses.v1.Tool\x12\x31\n\x0btool_choice\x18\x05 \x01(\x0b\x32\x1c.openresponses.v1.ToolChoice\x12 \n\x13parallel_tool_calls\x18\x06 \x01(\x08H\x01\x88\x01\x01\x12.\n\treasoning\x18\x07 \x01(\x0b\x32\x1b.openresponses.v1.Reasoning\x12*\n\x04text\x18\x08 \x01(\x0b\x32\x1c.openresponses.v1.TextConfig\x12\x1e\n\x11max_output_tokens\x18\t \x01(\x05H\x02\x88\x01\x01\x12\x18\n\x0btemperature\x18\n \x01(\x01H\x03\x88\x01\x01\x12\x12\n\x05top_p\x18\x0b \x01(\x01H\x04\x88\x01\x01\x12\x19\n\x0ctop_logprobs\x18\x0c \x01(\x05H\x05\x88\x01\x01\x12\x0f\n\x07include\x18\r \x03(\t\x12\x0e\n\x06stream\x18\x0e \x01(\x08\x12\x37\n\x0estream_options\x18\x0f \x01(\x0b\x32\x1f.openresponses.v1.StreamOptions\x12!\n\x14previous_response_id\x18\x10 \x01(\tH\x06\x88\x01\x01\x12\x12\n\x05store\x18\x11 \x01(\x08H\x07\x88\x01\x01\x12\x17\n\nbackground\x18\x12 \x01(\x08H\x08\x88\x01\x01\x12\x30\n\ntruncation\x18\x13 \x01(\x0e\x32\x1c.openresponses.v1.Truncation\x12\x1b\n\x0emax_tool_calls\x18\x14 \x01(\x05H\t\x88\x01\x01\x12G\n\x08metadata\x18\x15 \x03(\x0b\x32\x35.openresponses.v1.CreateResponseRequest.MetadataEntry\x12\x19\n\x0cservice_tier\x18\x16 \x01(\tH\n\x88\x01\x01\x12\x1e\n\x11safety_identifier\x18\x17 \x01(\tH\x0b\x88\x01\x01\x12\x1d\n\x10prompt_cache_key\x18\x18 \x01(\tH\x0c\x88\x01\x01\x12\x11\n\x04user\x18\x19 \x01(\tH\r\x88\x01\x01\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0f\n\r_instructionsB\x16\n\x14_parallel_tool_callsB\x14\n\x12_max_output_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x0f\n\r_top_logprobsB\x17\n\x15_previous_response_idB\x08\n\x06_storeB\r\n\x0b_backgroundB\x11\n\x0f_max_tool_callsB\x0f\n\r_service_tierB\x14\n\x12_safety_identifierB\x13\n\x11_prompt_cache_keyB\x07\n\x05_user\"\xb3\x01\n\rStreamOptions\x12 \n\x13include_obfuscation\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x1c\n\x0fstream_interval\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x1f\n\x12stream_interval_ms\x18\x03 \x01(\x05H\x02\x88\x01\x01\x42\x16\n\x14_include_obfuscationB\x12\n\x10_stream_intervalB\x15\n\x13_stream_interval_ms\"\x13\n\x11ListModelsRequest\"K\n\x12ListModelsResponse\x12\x0e\n\x06object\x18\x01 \x01(\t\x12%\n\x04\x64\x61ta\x18\x02 \x03(\x0b\x32\x17.openresponses.v1.Model\"F\n\x05Model\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06object\x18\x02 \x01(\t\x12\x0f\n\x07\x63reated\x18\x03 \x01(\x01\x12\x10\n\x08owned_by\x18\x04 \x01(\t2\xa6\x02\n\x10ResponsesService\x12\x62\n\x0eStreamResponse\x12\'.openresponses.v1.CreateResponseRequest\x1a%.openresponses.v1.ResponseStreamEvent0\x01\x12U\n\x0e\x43reateResponse\x12\'.openresponses.v1.CreateResponseRequest\x1a\x1a.openresponses.v1.Response\x12W\n\nListModels\x12#.openresponses.v1.ListModelsRequest\x1a$.openresponses.v1.ListModelsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eopenresponses/v1/service.proto\x12\x10openresponses.v1\x1a\x1copenresponses/v1/event.proto\x1a\x1bopenresponses/v1/item.proto\x1a\x1bopenresponses/v1/json.proto\x1a!openresponses/v1/moderation.proto\x1a\x1fopenresponses/v1/response.proto\x1a\x1fopenresponses/v1/settings.proto\x1a\x1bopenresponses/v1/tool.proto\"\x8c\r\n\x15\x43reateResponseRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12&\n\x05input\x18\x02 \x01(\x0b\x32\x17.openresponses.v1.Input\x12\x19\n\x0cinstructions\x18\x03 \x01(\tH\x00\x88\x01\x01\x12%\n\x05tools\x18\x04 \x03(\x0b\x32\x16.openresponses.v1.Tool\x12\x31\n\x0btool_choice\x18\x05 \x01(\x0b\x32\x1c.openresponses.v1.ToolChoice\x12 \n\x13parallel_tool_calls\x18\x06 \x01(\x08H\x01\x88\x01\x01\x12.\n\treasoning\x18\x07 \x01(\x0b\x32\x1b.openresponses.v1.Reasoning\x12*\n\x04text\x18\x08 \x01(\x0b\x32\x1c.openresponses.v1.TextConfig\x12\x1e\n\x11max_output_tokens\x18\t \x01(\x05H\x02\x88\x01\x01\x12\x18\n\x0btemperature\x18\n \x01(\x01H\x03\x88\x01\x01\x12\x12\n\x05top_p\x18\x0b \x01(\x01H\x04\x88\x01\x01\x12\x19\n\x0ctop_logprobs\x18\x0c \x01(\x05H\x05\x88\x01\x01\x12\x0f\n\x07include\x18\r \x03(\t\x12\x0e\n\x06stream\x18\x0e \x01(\x08\x12\x37\n\x0estream_options\x18\x0f \x01(\x0b\x32\x1f.openresponses.v1.StreamOptions\x12!\n\x14previous_response_id\x18\x10 \x01(\tH\x06\x88\x01\x01\x12\x12\n\x05store\x18\x11 \x01(\x08H\x07\x88\x01\x01\x12\x17\n\nbackground\x18\x12 \x01(\x08H\x08\x88\x01\x01\x12\x30\n\ntruncation\x18\x13 \x01(\x0e\x32\x1c.openresponses.v1.Truncation\x12\x1b\n\x0emax_tool_calls\x18\x14 \x01(\x05H\t\x88\x01\x01\x12G\n\x08metadata\x18\x15 \x03(\x0b\x32\x35.openresponses.v1.CreateResponseRequest.MetadataEntry\x12\x19\n\x0cservice_tier\x18\x16 \x01(\tH\n\x88\x01\x01\x12\x1e\n\x11safety_identifier\x18\x17 \x01(\tH\x0b\x88\x01\x01\x12\x1d\n\x10prompt_cache_key\x18\x18 \x01(\tH\x0c\x88\x01\x01\x12\x11\n\x04user\x18\x19 \x01(\tH\r\x88\x01\x01\x12:\n\x0c\x63onversation\x18\x1a \x01(\x0b\x32$.openresponses.v1.ConversationChoice\x12(\n\x06prompt\x18\x1b \x01(\x0b\x32\x18.openresponses.v1.Prompt\x12\x42\n\x14prompt_cache_options\x18\x1c \x01(\x0b\x32$.openresponses.v1.PromptCacheOptions\x12#\n\x16prompt_cache_retention\x18\x1d \x01(\tH\x0e\x88\x01\x01\x12?\n\x12\x63ontext_management\x18\x1e \x03(\x0b\x32#.openresponses.v1.ContextManagement\x12\x36\n\nmoderation\x18\x1f \x01(\x0b\x32\".openresponses.v1.ModerationConfig\x12-\n\x05image\x18  \x01(\x0b\x32\x1e.openresponses.v1.ImageOptions\x12\x39\n\x0f\x61\x63\x63\x65ss_programs\x18! \x01(\x0b\x32 .openresponses.v1.AccessPrograms\x12?\n\x12\x62\x61\x63kground_options\x18\" \x01(\x0b\x32#.openresponses.v1.BackgroundOptions\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0f\n\r_instructionsB\x16\n\x14_parallel_tool_callsB\x14\n\x12_max_output_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x0f\n\r_top_logprobsB\x17\n\x15_previous_response_idB\x08\n\x06_storeB\r\n\x0b_backgroundB\x11\n\x0f_max_tool_callsB\x0f\n\r_service_tierB\x14\n\x12_safety_identifierB\x13\n\x11_prompt_cache_keyB\x07\n\x05_userB\x19\n\x17_prompt_cache_retention\"\xb3\x01\n\rStreamOptions\x12 \n\x13include_obfuscation\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x1c\n\x0fstream_interval\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x1f\n\x12stream_interval_ms\x18\x03 \x01(\x05H\x02\x88\x01\x01\x42\x16\n\x14_include_obfuscationB\x12\n\x10_stream_intervalB\x15\n\x13_stream_interval_ms\"l\n\x12\x43onversationChoice\x12\x0c\n\x02id\x18\x01 \x01(\tH\x00\x12\x36\n\x0c\x63onversation\x18\x02 \x01(\x0b\x32\x1e.openresponses.v1.ConversationH\x00:\x06\xaa\xd4\x18\x02\x08\x02\x42\x08\n\x06\x63hoice\"W\n\x11\x43ontextManagement\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x1e\n\x11\x63ompact_threshold\x18\x02 \x01(\x05H\x00\x88\x01\x01\x42\x14\n\x12_compact_threshold\"{\n\x11\x42\x61\x63kgroundOptions\x12\x1e\n\x11\x63ompletion_window\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x1c\n\x0f\x63ontinuation_id\x18\x02 \x01(\tH\x01\x88\x01\x01\x42\x14\n\x12_completion_windowB\x12\n\x10_continuation_id\"\x13\n\x11ListModelsRequest\"K\n\x12ListModelsResponse\x12\x0e\n\x06object\x18\x01 \x01(\t\x12%\n\x04\x64\x61ta\x18\x02 \x03(\x0b\x32\x17.openresponses.v1.Model\"F\n\x05Model\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06object\x18\x02 \x01(\t\x12\x0f\n\x07\x63reated\x18\x03 \x01(\x01\x12\x10\n\x08owned_by\x18\x04 \x01(\t2\xa6\x02\n\x10ResponsesService\x12\x62\n\x0eStreamResponse\x12\'.openresponses.v1.CreateResponseRequest\x1a%.openresponses.v1.ResponseStreamEvent0\x01\x12U\n\x0e\x43reateResponse\x12\'.openresponses.v1.CreateResponseRequest\x1a\x1a.openresponses.v1.Response\x12W\n\nListModels\x12#.openresponses.v1.ListModelsRequest\x1a$.openresponses.v1.ListModelsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,18 +40,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CREATERESPONSEREQUEST_METADATAENTRY']._loaded_options = None
   _globals['_CREATERESPONSEREQUEST_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_CREATERESPONSEREQUEST']._serialized_start=207
-  _globals['_CREATERESPONSEREQUEST']._serialized_end=1357
-  _globals['_CREATERESPONSEREQUEST_METADATAENTRY']._serialized_start=1066
-  _globals['_CREATERESPONSEREQUEST_METADATAENTRY']._serialized_end=1113
-  _globals['_STREAMOPTIONS']._serialized_start=1360
-  _globals['_STREAMOPTIONS']._serialized_end=1539
-  _globals['_LISTMODELSREQUEST']._serialized_start=1541
-  _globals['_LISTMODELSREQUEST']._serialized_end=1560
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1562
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1637
-  _globals['_MODEL']._serialized_start=1639
-  _globals['_MODEL']._serialized_end=1709
-  _globals['_RESPONSESSERVICE']._serialized_start=1712
-  _globals['_RESPONSESSERVICE']._serialized_end=2006
+  _globals['_CONVERSATIONCHOICE']._loaded_options = None
+  _globals['_CONVERSATIONCHOICE']._serialized_options = b'\252\324\030\002\010\002'
+  _globals['_CREATERESPONSEREQUEST']._serialized_start=271
+  _globals['_CREATERESPONSEREQUEST']._serialized_end=1947
+  _globals['_CREATERESPONSEREQUEST_METADATAENTRY']._serialized_start=1629
+  _globals['_CREATERESPONSEREQUEST_METADATAENTRY']._serialized_end=1676
+  _globals['_STREAMOPTIONS']._serialized_start=1950
+  _globals['_STREAMOPTIONS']._serialized_end=2129
+  _globals['_CONVERSATIONCHOICE']._serialized_start=2131
+  _globals['_CONVERSATIONCHOICE']._serialized_end=2239
+  _globals['_CONTEXTMANAGEMENT']._serialized_start=2241
+  _globals['_CONTEXTMANAGEMENT']._serialized_end=2328
+  _globals['_BACKGROUNDOPTIONS']._serialized_start=2330
+  _globals['_BACKGROUNDOPTIONS']._serialized_end=2453
+  _globals['_LISTMODELSREQUEST']._serialized_start=2455
+  _globals['_LISTMODELSREQUEST']._serialized_end=2474
+  _globals['_LISTMODELSRESPONSE']._serialized_start=2476
+  _globals['_LISTMODELSRESPONSE']._serialized_end=2551
+  _globals['_MODEL']._serialized_start=2553
+  _globals['_MODEL']._serialized_end=2623
+  _globals['_RESPONSESSERVICE']._serialized_start=2626
+  _globals['_RESPONSESSERVICE']._serialized_end=2920
 # @@protoc_insertion_point(module_scope)

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from openresponses.v1 import item_pb2 as _item_pb2
+from openresponses.v1 import moderation_pb2 as _moderation_pb2
 from openresponses.v1 import response_pb2 as _response_pb2
 from openresponses.v1 import settings_pb2 as _settings_pb2
 from openresponses.v1 import tool_pb2 as _tool_pb2
@@ -73,6 +74,15 @@ class CreateResponseRequest(_message.Message):
     SAFETY_IDENTIFIER_FIELD_NUMBER: _builtins.int
     PROMPT_CACHE_KEY_FIELD_NUMBER: _builtins.int
     USER_FIELD_NUMBER: _builtins.int
+    CONVERSATION_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    PROMPT_CACHE_OPTIONS_FIELD_NUMBER: _builtins.int
+    PROMPT_CACHE_RETENTION_FIELD_NUMBER: _builtins.int
+    CONTEXT_MANAGEMENT_FIELD_NUMBER: _builtins.int
+    MODERATION_FIELD_NUMBER: _builtins.int
+    IMAGE_FIELD_NUMBER: _builtins.int
+    ACCESS_PROGRAMS_FIELD_NUMBER: _builtins.int
+    BACKGROUND_OPTIONS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model's id, one of ListModels."""
     instructions: _builtins.str
@@ -100,7 +110,7 @@ class CreateResponseRequest(_message.Message):
     truncation: _response_pb2.Truncation.ValueType
     """What happens when the input outgrows the context. Unset: disabled."""
     max_tool_calls: _builtins.int
-    """The most tool calls that the response may hold, at least 1. Unset: no limit."""
+    """The most calls of hosted tools, all kinds together, at least 1. Unset: no limit."""
     service_tier: _builtins.str
     """The tier to be served by, for example "default". Unset: "auto"."""
     safety_identifier: _builtins.str
@@ -109,6 +119,8 @@ class CreateResponseRequest(_message.Message):
     """A key that requests with a common prefix share, so that they reach the same cache."""
     user: _builtins.str
     """The older mark of the end user, replaced by `safety_identifier` and `prompt_cache_key`."""
+    prompt_cache_retention: _builtins.str
+    """The older form of `prompt_cache_options`: "in_memory" or "24h"."""
     @_builtins.property
     def input(self) -> _item_pb2.Input:
         """What to answer: a text, or the conversation so far."""
@@ -141,6 +153,38 @@ class CreateResponseRequest(_message.Message):
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Notes to keep with the response: up to 16 keys of up to 64 characters, values of up to 512."""
 
+    @_builtins.property
+    def conversation(self) -> Global___ConversationChoice:
+        """The conversation to continue and add to. Not together with `previous_response_id`."""
+
+    @_builtins.property
+    def prompt(self) -> _settings_pb2.Prompt:
+        """A kept prompt to answer."""
+
+    @_builtins.property
+    def prompt_cache_options(self) -> _settings_pb2.PromptCacheOptions:
+        """How to cache the prompt. Unset: the server decides."""
+
+    @_builtins.property
+    def context_management(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextManagement]:
+        """When to make earlier items compact. Empty: never."""
+
+    @_builtins.property
+    def moderation(self) -> _moderation_pb2.ModerationConfig:
+        """How to moderate the response. Unset: not at all."""
+
+    @_builtins.property
+    def image(self) -> _settings_pb2.ImageOptions:
+        """How to handle images. Unset: the server decides."""
+
+    @_builtins.property
+    def access_programs(self) -> _settings_pb2.AccessPrograms:
+        """The access programs to come under. Unset: the server decides."""
+
+    @_builtins.property
+    def background_options(self) -> Global___BackgroundOptions:
+        """When to make a response that no client waits for."""
+
     def __init__(
         self,
         *,
@@ -169,10 +213,19 @@ class CreateResponseRequest(_message.Message):
         safety_identifier: _builtins.str | None = ...,
         prompt_cache_key: _builtins.str | None = ...,
         user: _builtins.str | None = ...,
+        conversation: Global___ConversationChoice | None = ...,
+        prompt: _settings_pb2.Prompt | None = ...,
+        prompt_cache_options: _settings_pb2.PromptCacheOptions | None = ...,
+        prompt_cache_retention: _builtins.str | None = ...,
+        context_management: _abc.Iterable[Global___ContextManagement] | None = ...,
+        moderation: _moderation_pb2.ModerationConfig | None = ...,
+        image: _settings_pb2.ImageOptions | None = ...,
+        access_programs: _settings_pb2.AccessPrograms | None = ...,
+        background_options: Global___BackgroundOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_background", b"_background", "_instructions", b"_instructions", "_max_output_tokens", b"_max_output_tokens", "_max_tool_calls", b"_max_tool_calls", "_parallel_tool_calls", b"_parallel_tool_calls", "_previous_response_id", b"_previous_response_id", "_prompt_cache_key", b"_prompt_cache_key", "_safety_identifier", b"_safety_identifier", "_service_tier", b"_service_tier", "_store", b"_store", "_temperature", b"_temperature", "_top_logprobs", b"_top_logprobs", "_top_p", b"_top_p", "_user", b"_user", "background", b"background", "input", b"input", "instructions", b"instructions", "max_output_tokens", b"max_output_tokens", "max_tool_calls", b"max_tool_calls", "parallel_tool_calls", b"parallel_tool_calls", "previous_response_id", b"previous_response_id", "prompt_cache_key", b"prompt_cache_key", "reasoning", b"reasoning", "safety_identifier", b"safety_identifier", "service_tier", b"service_tier", "store", b"store", "stream_options", b"stream_options", "temperature", b"temperature", "text", b"text", "tool_choice", b"tool_choice", "top_logprobs", b"top_logprobs", "top_p", b"top_p", "user", b"user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_background", b"_background", "_instructions", b"_instructions", "_max_output_tokens", b"_max_output_tokens", "_max_tool_calls", b"_max_tool_calls", "_parallel_tool_calls", b"_parallel_tool_calls", "_previous_response_id", b"_previous_response_id", "_prompt_cache_key", b"_prompt_cache_key", "_prompt_cache_retention", b"_prompt_cache_retention", "_safety_identifier", b"_safety_identifier", "_service_tier", b"_service_tier", "_store", b"_store", "_temperature", b"_temperature", "_top_logprobs", b"_top_logprobs", "_top_p", b"_top_p", "_user", b"_user", "access_programs", b"access_programs", "background", b"background", "background_options", b"background_options", "conversation", b"conversation", "image", b"image", "input", b"input", "instructions", b"instructions", "max_output_tokens", b"max_output_tokens", "max_tool_calls", b"max_tool_calls", "moderation", b"moderation", "parallel_tool_calls", b"parallel_tool_calls", "previous_response_id", b"previous_response_id", "prompt", b"prompt", "prompt_cache_key", b"prompt_cache_key", "prompt_cache_options", b"prompt_cache_options", "prompt_cache_retention", b"prompt_cache_retention", "reasoning", b"reasoning", "safety_identifier", b"safety_identifier", "service_tier", b"service_tier", "store", b"store", "stream_options", b"stream_options", "temperature", b"temperature", "text", b"text", "tool_choice", b"tool_choice", "top_logprobs", b"top_logprobs", "top_p", b"top_p", "user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_background", b"_background", "_instructions", b"_instructions", "_max_output_tokens", b"_max_output_tokens", "_max_tool_calls", b"_max_tool_calls", "_parallel_tool_calls", b"_parallel_tool_calls", "_previous_response_id", b"_previous_response_id", "_prompt_cache_key", b"_prompt_cache_key", "_safety_identifier", b"_safety_identifier", "_service_tier", b"_service_tier", "_store", b"_store", "_temperature", b"_temperature", "_top_logprobs", b"_top_logprobs", "_top_p", b"_top_p", "_user", b"_user", "background", b"background", "include", b"include", "input", b"input", "instructions", b"instructions", "max_output_tokens", b"max_output_tokens", "max_tool_calls", b"max_tool_calls", "metadata", b"metadata", "model", b"model", "parallel_tool_calls", b"parallel_tool_calls", "previous_response_id", b"previous_response_id", "prompt_cache_key", b"prompt_cache_key", "reasoning", b"reasoning", "safety_identifier", b"safety_identifier", "service_tier", b"service_tier", "store", b"store", "stream", b"stream", "stream_options", b"stream_options", "temperature", b"temperature", "text", b"text", "tool_choice", b"tool_choice", "tools", b"tools", "top_logprobs", b"top_logprobs", "top_p", b"top_p", "truncation", b"truncation", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_background", b"_background", "_instructions", b"_instructions", "_max_output_tokens", b"_max_output_tokens", "_max_tool_calls", b"_max_tool_calls", "_parallel_tool_calls", b"_parallel_tool_calls", "_previous_response_id", b"_previous_response_id", "_prompt_cache_key", b"_prompt_cache_key", "_prompt_cache_retention", b"_prompt_cache_retention", "_safety_identifier", b"_safety_identifier", "_service_tier", b"_service_tier", "_store", b"_store", "_temperature", b"_temperature", "_top_logprobs", b"_top_logprobs", "_top_p", b"_top_p", "_user", b"_user", "access_programs", b"access_programs", "background", b"background", "background_options", b"background_options", "context_management", b"context_management", "conversation", b"conversation", "image", b"image", "include", b"include", "input", b"input", "instructions", b"instructions", "max_output_tokens", b"max_output_tokens", "max_tool_calls", b"max_tool_calls", "metadata", b"metadata", "model", b"model", "moderation", b"moderation", "parallel_tool_calls", b"parallel_tool_calls", "previous_response_id", b"previous_response_id", "prompt", b"prompt", "prompt_cache_key", b"prompt_cache_key", "prompt_cache_options", b"prompt_cache_options", "prompt_cache_retention", b"prompt_cache_retention", "reasoning", b"reasoning", "safety_identifier", b"safety_identifier", "service_tier", b"service_tier", "store", b"store", "stream", b"stream", "stream_options", b"stream_options", "temperature", b"temperature", "text", b"text", "tool_choice", b"tool_choice", "tools", b"tools", "top_logprobs", b"top_logprobs", "top_p", b"top_p", "truncation", b"truncation", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__background: _TypeAlias = _typing.Literal["background"]  # noqa: Y015
     _WhichOneofArgType__background: _TypeAlias = _typing.Literal["_background", b"_background"]  # noqa: Y015
@@ -188,6 +241,8 @@ class CreateResponseRequest(_message.Message):
     _WhichOneofArgType__previous_response_id: _TypeAlias = _typing.Literal["_previous_response_id", b"_previous_response_id"]  # noqa: Y015
     _WhichOneofReturnType__prompt_cache_key: _TypeAlias = _typing.Literal["prompt_cache_key"]  # noqa: Y015
     _WhichOneofArgType__prompt_cache_key: _TypeAlias = _typing.Literal["_prompt_cache_key", b"_prompt_cache_key"]  # noqa: Y015
+    _WhichOneofReturnType__prompt_cache_retention: _TypeAlias = _typing.Literal["prompt_cache_retention"]  # noqa: Y015
+    _WhichOneofArgType__prompt_cache_retention: _TypeAlias = _typing.Literal["_prompt_cache_retention", b"_prompt_cache_retention"]  # noqa: Y015
     _WhichOneofReturnType__safety_identifier: _TypeAlias = _typing.Literal["safety_identifier"]  # noqa: Y015
     _WhichOneofArgType__safety_identifier: _TypeAlias = _typing.Literal["_safety_identifier", b"_safety_identifier"]  # noqa: Y015
     _WhichOneofReturnType__service_tier: _TypeAlias = _typing.Literal["service_tier"]  # noqa: Y015
@@ -216,6 +271,8 @@ class CreateResponseRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__previous_response_id) -> _WhichOneofReturnType__previous_response_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__prompt_cache_key) -> _WhichOneofReturnType__prompt_cache_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__prompt_cache_retention) -> _WhichOneofReturnType__prompt_cache_retention | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__safety_identifier) -> _WhichOneofReturnType__safety_identifier | None: ...
     @_typing.overload
@@ -277,6 +334,97 @@ class StreamOptions(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__stream_interval_ms) -> _WhichOneofReturnType__stream_interval_ms | None: ...
 
 Global___StreamOptions: _TypeAlias = StreamOptions  # noqa: Y015
+
+@_typing.final
+class ConversationChoice(_message.Message):
+    """The conversation to continue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    CONVERSATION_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Its id."""
+    @_builtins.property
+    def conversation(self) -> _settings_pb2.Conversation:
+        """Its id, in an object."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        conversation: _settings_pb2.Conversation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "conversation", b"conversation", "id", b"id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "conversation", b"conversation", "id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_choice: _TypeAlias = _typing.Literal["id", "conversation"]  # noqa: Y015
+    _WhichOneofArgType_choice: _TypeAlias = _typing.Literal["choice", b"choice"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_choice) -> _WhichOneofReturnType_choice | None: ...
+
+Global___ConversationChoice: _TypeAlias = ConversationChoice  # noqa: Y015
+
+@_typing.final
+class ContextManagement(_message.Message):
+    """When to make earlier items compact."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TYPE_FIELD_NUMBER: _builtins.int
+    COMPACT_THRESHOLD_FIELD_NUMBER: _builtins.int
+    type: _builtins.str
+    """Always "compaction"."""
+    compact_threshold: _builtins.int
+    """The number of tokens from which on to do so. Unset: the server decides."""
+    def __init__(
+        self,
+        *,
+        type: _builtins.str = ...,
+        compact_threshold: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_compact_threshold", b"_compact_threshold", "compact_threshold", b"compact_threshold"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_compact_threshold", b"_compact_threshold", "compact_threshold", b"compact_threshold", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__compact_threshold: _TypeAlias = _typing.Literal["compact_threshold"]  # noqa: Y015
+    _WhichOneofArgType__compact_threshold: _TypeAlias = _typing.Literal["_compact_threshold", b"_compact_threshold"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__compact_threshold) -> _WhichOneofReturnType__compact_threshold | None: ...
+
+Global___ContextManagement: _TypeAlias = ContextManagement  # noqa: Y015
+
+@_typing.final
+class BackgroundOptions(_message.Message):
+    """When to make a response that no client waits for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMPLETION_WINDOW_FIELD_NUMBER: _builtins.int
+    CONTINUATION_ID_FIELD_NUMBER: _builtins.int
+    completion_window: _builtins.str
+    """How soon: "soonest", "2h" or "8h". Unset: "soonest"."""
+    continuation_id: _builtins.str
+    """A name that requests share which had best be served together."""
+    def __init__(
+        self,
+        *,
+        completion_window: _builtins.str | None = ...,
+        continuation_id: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_completion_window", b"_completion_window", "_continuation_id", b"_continuation_id", "completion_window", b"completion_window", "continuation_id", b"continuation_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completion_window", b"_completion_window", "_continuation_id", b"_continuation_id", "completion_window", b"completion_window", "continuation_id", b"continuation_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__completion_window: _TypeAlias = _typing.Literal["completion_window"]  # noqa: Y015
+    _WhichOneofArgType__completion_window: _TypeAlias = _typing.Literal["_completion_window", b"_completion_window"]  # noqa: Y015
+    _WhichOneofReturnType__continuation_id: _TypeAlias = _typing.Literal["continuation_id"]  # noqa: Y015
+    _WhichOneofArgType__continuation_id: _TypeAlias = _typing.Literal["_continuation_id", b"_continuation_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__completion_window) -> _WhichOneofReturnType__completion_window | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__continuation_id) -> _WhichOneofReturnType__continuation_id | None: ...
+
+Global___BackgroundOptions: _TypeAlias = BackgroundOptions  # noqa: Y015
 
 @_typing.final
 class ListModelsRequest(_message.Message):

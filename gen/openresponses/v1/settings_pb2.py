@@ -22,10 +22,11 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from openresponses.v1 import content_pb2 as openresponses_dot_v1_dot_content__pb2
 from openresponses.v1 import json_pb2 as openresponses_dot_v1_dot_json__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fopenresponses/v1/settings.proto\x12\x10openresponses.v1\x1a\x1bopenresponses/v1/json.proto\"\xcf\x01\n\tReasoning\x12\x1b\n\x06\x65\x66\x66ort\x18\x01 \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x00\x88\x01\x01\x12\x1c\n\x07summary\x18\x02 \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x01\x88\x01\x01\x12\x14\n\x07\x63ontext\x18\x03 \x01(\tH\x02\x88\x01\x01\x12\x11\n\x04mode\x18\x04 \x01(\tH\x03\x88\x01\x01\x12\x1d\n\x10generate_summary\x18\x05 \x01(\tH\x04\x88\x01\x01\x42\t\n\x07_effortB\n\n\x08_summaryB\n\n\x08_contextB\x07\n\x05_modeB\x13\n\x11_generate_summary\"`\n\nTextConfig\x12,\n\x06\x66ormat\x18\x01 \x01(\x0b\x32\x1c.openresponses.v1.TextFormat\x12\x16\n\tverbosity\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x0c\n\n_verbosity\"\xc7\x01\n\nTextFormat\x12\x31\n\x04text\x18\x01 \x01(\x0b\x32!.openresponses.v1.PlainTextFormatH\x00\x12\x39\n\x0bjson_schema\x18\x02 \x01(\x0b\x32\".openresponses.v1.JsonSchemaFormatH\x00\x12\x39\n\x0bjson_object\x18\x03 \x01(\x0b\x32\".openresponses.v1.JsonObjectFormatH\x00:\x06\xaa\xd4\x18\x02\x08\x01\x42\x08\n\x06\x66ormat\"\x11\n\x0fPlainTextFormat\"\x82\x01\n\x10JsonSchemaFormat\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x06schema\x18\x02 \x01(\tB\x06\xaa\xd4\x18\x02\x18\x01\x12\x18\n\x0b\x64\x65scription\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x06strict\x18\x04 \x01(\x08H\x01\x88\x01\x01\x42\x0e\n\x0c_descriptionB\t\n\x07_strict\"\x12\n\x10JsonObjectFormatb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fopenresponses/v1/settings.proto\x12\x10openresponses.v1\x1a\x1eopenresponses/v1/content.proto\x1a\x1bopenresponses/v1/json.proto\"\xcf\x01\n\tReasoning\x12\x1b\n\x06\x65\x66\x66ort\x18\x01 \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x00\x88\x01\x01\x12\x1c\n\x07summary\x18\x02 \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x01\x88\x01\x01\x12\x14\n\x07\x63ontext\x18\x03 \x01(\tH\x02\x88\x01\x01\x12\x11\n\x04mode\x18\x04 \x01(\tH\x03\x88\x01\x01\x12\x1d\n\x10generate_summary\x18\x05 \x01(\tH\x04\x88\x01\x01\x42\t\n\x07_effortB\n\n\x08_summaryB\n\n\x08_contextB\x07\n\x05_modeB\x13\n\x11_generate_summary\"`\n\nTextConfig\x12,\n\x06\x66ormat\x18\x01 \x01(\x0b\x32\x1c.openresponses.v1.TextFormat\x12\x16\n\tverbosity\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x0c\n\n_verbosity\"\xc7\x01\n\nTextFormat\x12\x31\n\x04text\x18\x01 \x01(\x0b\x32!.openresponses.v1.PlainTextFormatH\x00\x12\x39\n\x0bjson_schema\x18\x02 \x01(\x0b\x32\".openresponses.v1.JsonSchemaFormatH\x00\x12\x39\n\x0bjson_object\x18\x03 \x01(\x0b\x32\".openresponses.v1.JsonObjectFormatH\x00:\x06\xaa\xd4\x18\x02\x08\x01\x42\x08\n\x06\x66ormat\"\x11\n\x0fPlainTextFormat\"\x82\x01\n\x10JsonSchemaFormat\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x06schema\x18\x02 \x01(\tB\x06\xaa\xd4\x18\x02\x18\x01\x12\x18\n\x0b\x64\x65scription\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x06strict\x18\x04 \x01(\x08H\x01\x88\x01\x01\x42\x0e\n\x0c_descriptionB\t\n\x07_strict\"\x12\n\x10JsonObjectFormat\"\x1a\n\x0c\x43onversation\x12\n\n\x02id\x18\x01 \x01(\t\"\xce\x01\n\x06Prompt\x12\n\n\x02id\x18\x01 \x01(\t\x12\x14\n\x07version\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x42\n\tvariables\x18\x03 \x03(\x0b\x32\'.openresponses.v1.Prompt.VariablesEntryB\x06\xaa\xd4\x18\x02\x08\x01\x1aR\n\x0eVariablesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12/\n\x05value\x18\x02 \x01(\x0b\x32 .openresponses.v1.PromptVariable:\x02\x38\x01\x42\n\n\x08_version\"e\n\x0ePromptVariable\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x32\n\x04part\x18\x02 \x01(\x0b\x32\".openresponses.v1.InputContentPartH\x00:\x06\xaa\xd4\x18\x02\x08\x02\x42\x07\n\x05value\"\xac\x01\n\x12PromptCacheOptions\x12\x11\n\x04mode\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x03ttl\x18\x02 \x01(\tH\x01\x88\x01\x01\x12#\n\x16\x63omparison_response_id\x18\x03 \x01(\tH\x02\x88\x01\x01\x12\x14\n\x07prewarm\x18\x04 \x01(\x08H\x03\x88\x01\x01\x42\x07\n\x05_modeB\x06\n\x04_ttlB\x19\n\x17_comparison_response_idB\n\n\x08_prewarm\"H\n\x0cImageOptions\x12 \n\x13\x63ontext_compression\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x16\n\x14_context_compression\".\n\x0e\x41\x63\x63\x65ssPrograms\x12\x12\n\x05\x63yber\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_cyberb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,16 +41,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TEXTFORMAT']._serialized_options = b'\252\324\030\002\010\001'
   _globals['_JSONSCHEMAFORMAT'].fields_by_name['schema']._loaded_options = None
   _globals['_JSONSCHEMAFORMAT'].fields_by_name['schema']._serialized_options = b'\252\324\030\002\030\001'
-  _globals['_REASONING']._serialized_start=83
-  _globals['_REASONING']._serialized_end=290
-  _globals['_TEXTCONFIG']._serialized_start=292
-  _globals['_TEXTCONFIG']._serialized_end=388
-  _globals['_TEXTFORMAT']._serialized_start=391
-  _globals['_TEXTFORMAT']._serialized_end=590
-  _globals['_PLAINTEXTFORMAT']._serialized_start=592
-  _globals['_PLAINTEXTFORMAT']._serialized_end=609
-  _globals['_JSONSCHEMAFORMAT']._serialized_start=612
-  _globals['_JSONSCHEMAFORMAT']._serialized_end=742
-  _globals['_JSONOBJECTFORMAT']._serialized_start=744
-  _globals['_JSONOBJECTFORMAT']._serialized_end=762
+  _globals['_PROMPT_VARIABLESENTRY']._loaded_options = None
+  _globals['_PROMPT_VARIABLESENTRY']._serialized_options = b'8\001'
+  _globals['_PROMPT'].fields_by_name['variables']._loaded_options = None
+  _globals['_PROMPT'].fields_by_name['variables']._serialized_options = b'\252\324\030\002\010\001'
+  _globals['_PROMPTVARIABLE']._loaded_options = None
+  _globals['_PROMPTVARIABLE']._serialized_options = b'\252\324\030\002\010\002'
+  _globals['_REASONING']._serialized_start=115
+  _globals['_REASONING']._serialized_end=322
+  _globals['_TEXTCONFIG']._serialized_start=324
+  _globals['_TEXTCONFIG']._serialized_end=420
+  _globals['_TEXTFORMAT']._serialized_start=423
+  _globals['_TEXTFORMAT']._serialized_end=622
+  _globals['_PLAINTEXTFORMAT']._serialized_start=624
+  _globals['_PLAINTEXTFORMAT']._serialized_end=641
+  _globals['_JSONSCHEMAFORMAT']._serialized_start=644
+  _globals['_JSONSCHEMAFORMAT']._serialized_end=774
+  _globals['_JSONOBJECTFORMAT']._serialized_start=776
+  _globals['_JSONOBJECTFORMAT']._serialized_end=794
+  _globals['_CONVERSATION']._serialized_start=796
+  _globals['_CONVERSATION']._serialized_end=822
+  _globals['_PROMPT']._serialized_start=825
+  _globals['_PROMPT']._serialized_end=1031
+  _globals['_PROMPT_VARIABLESENTRY']._serialized_start=937
+  _globals['_PROMPT_VARIABLESENTRY']._serialized_end=1019
+  _globals['_PROMPTVARIABLE']._serialized_start=1033
+  _globals['_PROMPTVARIABLE']._serialized_end=1134
+  _globals['_PROMPTCACHEOPTIONS']._serialized_start=1137
+  _globals['_PROMPTCACHEOPTIONS']._serialized_end=1309
+  _globals['_IMAGEOPTIONS']._serialized_start=1311
+  _globals['_IMAGEOPTIONS']._serialized_end=1383
+  _globals['_ACCESSPROGRAMS']._serialized_start=1385
+  _globals['_ACCESSPROGRAMS']._serialized_end=1431
 # @@protoc_insertion_point(module_scope)

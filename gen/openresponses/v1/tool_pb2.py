@@ -22,10 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from openresponses.v1 import hosted_tool_pb2 as openresponses_dot_v1_dot_hosted__tool__pb2
 from openresponses.v1 import json_pb2 as openresponses_dot_v1_dot_json__pb2
+from openresponses.v1 import shell_tool_pb2 as openresponses_dot_v1_dot_shell__tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bopenresponses/v1/tool.proto\x12\x10openresponses.v1\x1a\x1bopenresponses/v1/json.proto\"\x7f\n\x04Tool\x12\x32\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x1e.openresponses.v1.FunctionToolH\x00\x12\x33\n\x07unknown\x18\x64 \x01(\x0b\x32 .openresponses.v1.UnknownVariantH\x00:\x06\xaa\xd4\x18\x02\x08\x01\x42\x06\n\x04tool\"\xcb\x02\n\x0c\x46unctionTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12 \n\x0b\x64\x65scription\x18\x02 \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x00\x88\x01\x01\x12!\n\nparameters\x18\x03 \x01(\tB\x08\xaa\xd4\x18\x04\x08\x01\x18\x01H\x01\x88\x01\x01\x12\x1b\n\x06strict\x18\x04 \x01(\x08\x42\x06\xaa\xd4\x18\x02\x08\x01H\x02\x88\x01\x01\x12\"\n\routput_schema\x18\x05 \x01(\tB\x06\xaa\xd4\x18\x02\x18\x01H\x03\x88\x01\x01\x12\x1f\n\x0f\x61llowed_callers\x18\x06 \x03(\tB\x06\xaa\xd4\x18\x02\x10\x01\x12\x1a\n\rdefer_loading\x18\x07 \x01(\x08H\x04\x88\x01\x01\x12\x12\n\x05\x61sync\x18\x08 \x01(\x08H\x05\x88\x01\x01\x42\x0e\n\x0c_descriptionB\r\n\x0b_parametersB\t\n\x07_strictB\x10\n\x0e_output_schemaB\x10\n\x0e_defer_loadingB\x08\n\x06_async\"\x86\x01\n\nToolChoice\x12\x30\n\x04mode\x18\x01 \x01(\x0e\x32 .openresponses.v1.ToolChoiceModeH\x00\x12\x34\n\tselection\x18\x02 \x01(\x0b\x32\x1f.openresponses.v1.ToolSelectionH\x00:\x06\xaa\xd4\x18\x02\x08\x02\x42\x08\n\x06\x63hoice\"\xc3\x01\n\rToolSelection\x12/\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x1b.openresponses.v1.NamedToolH\x00\x12\x37\n\rallowed_tools\x18\x02 \x01(\x0b\x32\x1e.openresponses.v1.AllowedToolsH\x00\x12\x33\n\x07unknown\x18\x64 \x01(\x0b\x32 .openresponses.v1.UnknownVariantH\x00:\x06\xaa\xd4\x18\x02\x08\x01\x42\x0b\n\tselection\"\x19\n\tNamedTool\x12\x0c\n\x04name\x18\x01 \x01(\t\"n\n\x0c\x41llowedTools\x12.\n\x04mode\x18\x01 \x01(\x0e\x32 .openresponses.v1.ToolChoiceMode\x12.\n\x05tools\x18\x02 \x03(\x0b\x32\x1f.openresponses.v1.ToolSelection\"\x84\x01\n\nToolCaller\x12\x30\n\x06\x64irect\x18\x01 \x01(\x0b\x32\x1e.openresponses.v1.DirectCallerH\x00\x12\x32\n\x07program\x18\x02 \x01(\x0b\x32\x1f.openresponses.v1.ProgramCallerH\x00:\x06\xaa\xd4\x18\x02\x08\x01\x42\x08\n\x06\x63\x61ller\"\x0e\n\x0c\x44irectCaller\"\"\n\rProgramCaller\x12\x11\n\tcaller_id\x18\x01 \x01(\t*\x87\x01\n\x0eToolChoiceMode\x12 \n\x1cTOOL_CHOICE_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15TOOL_CHOICE_MODE_NONE\x10\x01\x12\x19\n\x15TOOL_CHOICE_MODE_AUTO\x10\x02\x12\x1d\n\x19TOOL_CHOICE_MODE_REQUIRED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bopenresponses/v1/tool.proto\x12\x10openresponses.v1\x1a\"openresponses/v1/hosted_tool.proto\x1a\x1bopenresponses/v1/json.proto\x1a!openresponses/v1/shell_tool.proto\"\x89\t\n\x04Tool\x12\x32\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x1e.openresponses.v1.FunctionToolH\x00\x12.\n\x06\x63ustom\x18\x02 \x01(\x0b\x32\x1c.openresponses.v1.CustomToolH\x00\x12\x34\n\tnamespace\x18\x03 \x01(\x0b\x32\x1f.openresponses.v1.NamespaceToolH\x00\x12\x37\n\x0btool_search\x18\x04 \x01(\x0b\x32 .openresponses.v1.ToolSearchToolH\x00\x12R\n\x19programmatic_tool_calling\x18\x05 \x01(\x0b\x32-.openresponses.v1.ProgrammaticToolCallingToolH\x00\x12\x37\n\x0b\x66ile_search\x18\x06 \x01(\x0b\x32 .openresponses.v1.FileSearchToolH\x00\x12\x35\n\nweb_search\x18\x07 \x01(\x0b\x32\x1f.openresponses.v1.WebSearchToolH\x00\x12@\n\x15web_search_2025_08_26\x18\x08 \x01(\x0b\x32\x1f.openresponses.v1.WebSearchToolH\x00\x12\x44\n\x12web_search_preview\x18\t \x01(\x0b\x32&.openresponses.v1.WebSearchPreviewToolH\x00\x12O\n\x1dweb_search_preview_2025_03_11\x18\n \x01(\x0b\x32&.openresponses.v1.WebSearchPreviewToolH\x00\x12\x41\n\x10\x63ode_interpreter\x18\x0b \x01(\x0b\x32%.openresponses.v1.CodeInterpreterToolH\x00\x12\x41\n\x10image_generation\x18\x0c \x01(\x0b\x32%.openresponses.v1.ImageGenerationToolH\x00\x12(\n\x03mcp\x18\r \x01(\x0b\x32\x19.openresponses.v1.McpToolH\x00\x12\x32\n\x08\x63omputer\x18\x0e \x01(\x0b\x32\x1e.openresponses.v1.ComputerToolH\x00\x12H\n\x14\x63omputer_use_preview\x18\x0f \x01(\x0b\x32(.openresponses.v1.ComputerUsePreviewToolH\x00\x12,\n\x05shell\x18\x10 \x01(\x0b\x32\x1b.openresponses.v1.ShellToolH\x00\x12\x37\n\x0blocal_shell\x18\x11 \x01(\x0b\x32 .openresponses.v1.LocalShellToolH\x00\x12\x37\n\x0b\x61pply_patch\x18\x12 \x01(\x0b\x32 .openresponses.v1.ApplyPatchToolH\x00\x12\x33\n\x07unknown\x18\x64 \x01(\x0b\x32 .openresponses.v1.UnknownVariantH\x00:\x06\xaa\xd4\x18\x02\x08\x01\x42\x06\n\x04tool\"\xcb\x02\n\x0c\x46unctionTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12 \n\x0b\x64\x65scription\x18\x02 \x01(\tB\x06\xaa\xd4\x18\x02\x08\x01H\x00\x88\x01\x01\x12!\n\nparameters\x18\x03 \x01(\tB\x08\xaa\xd4\x18\x04\x08\x01\x18\x01H\x01\x88\x01\x01\x12\x1b\n\x06strict\x18\x04 \x01(\x08\x42\x06\xaa\xd4\x18\x02\x08\x01H\x02\x88\x01\x01\x12\"\n\routput_schema\x18\x05 \x01(\tB\x06\xaa\xd4\x18\x02\x18\x01H\x03\x88\x01\x01\x12\x1f\n\x0f\x61llowed_callers\x18\x06 \x03(\tB\x06\xaa\xd4\x18\x02\x10\x01\x12\x1a\n\rdefer_loading\x18\x07 \x01(\x08H\x04\x88\x01\x01\x12\x12\n\x05\x61sync\x18\x08 \x01(\x08H\x05\x88\x01\x01\x42\x0e\n\x0c_descriptionB\r\n\x0b_parametersB\t\n\x07_strictB\x10\n\x0e_output_schemaB\x10\n\x0e_defer_loadingB\x08\n\x06_async\"\xe5\x01\n\nCustomTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x18\n\x0b\x64\x65scription\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x32\n\x06\x66ormat\x18\x03 \x01(\x0b\x32\".openresponses.v1.CustomToolFormat\x12\x1f\n\x0f\x61llowed_callers\x18\x04 \x03(\tB\x06\xaa\xd4\x18\x02\x10\x01\x12\x1a\n\rdefer_loading\x18\x05 \x01(\x08H\x01\x88\x01\x01\x12\x12\n\x05\x61sync\x18\x06 \x01(\x08H\x02\x88\x01\x01\x42\x0e\n\x0c_descriptionB\x10\n\x0e_defer_loadingB\x08\n\x06_async\"}\n\x10\x43ustomToolFormat\x12)\n\x04text\x18\x01 \x01(\x0b\x32\x19.openresponses.v1.AnyTextH\x00\x12,\n\x07grammar\x18\x02 \x01(\x0b\x32\x19.openresponses.v1.GrammarH\x00:\x06\xaa\xd4\x18\x02\x08\x01\x42\x08\n\x06\x66ormat\"\t\n\x07\x41nyText\"-\n\x07Grammar\x12\x0e\n\x06syntax\x18\x01 \x01(\t\x12\x12\n\ndefinition\x18\x02 \x01(\t\"d\n\rNamespaceTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x30\n\x05tools\x18\x03 \x03(\x0b\x32!.openresponses.v1.NamespaceMember\"\x87\x01\n\x0fNamespaceMember\x12\x32\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x1e.openresponses.v1.FunctionToolH\x00\x12.\n\x06\x63ustom\x18\x02 \x01(\x0b\x32\x1c.openresponses.v1.CustomToolH\x00:\x06\xaa\xd4\x18\x02\x08\x01\x42\x08\n\x06member\"\x90\x01\n\x0eToolSearchTool\x12\x16\n\texecution\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x18\n\x0b\x64\x65scription\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x1f\n\nparameters\x18\x03 \x01(\tB\x06\xaa\xd4\x18\x02\x18\x01H\x02\x88\x01\x01\x42\x0c\n\n_executionB\x0e\n\x0c_descriptionB\r\n\x0b_parameters\"\x1d\n\x1bProgrammaticToolCallingTool\"\x86\x01\n\nToolChoice\x12\x30\n\x04mode\x18\x01 \x01(\x0e\x32 .openresponses.v1.ToolChoiceModeH\x00\x12\x34\n\tselection\x18\x02 \x01(\x0b\x32\x1f.openresponses.v1.ToolSelectionH\x00:\x06\xaa\xd4\x18\x02\x08\x02\x42\x08\n\x06\x63hoice\"\x9a\x07\n\rToolSelection\x12/\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x1b.openresponses.v1.NamedToolH\x00\x12\x37\n\rallowed_tools\x18\x02 \x01(\x0b\x32\x1e.openresponses.v1.AllowedToolsH\x00\x12-\n\x06\x63ustom\x18\x03 \x01(\x0b\x32\x1b.openresponses.v1.NamedToolH\x00\x12-\n\x03mcp\x18\x04 \x01(\x0b\x32\x1e.openresponses.v1.McpSelectionH\x00\x12\x41\n\x19programmatic_tool_calling\x18\x05 \x01(\x0b\x32\x1c.openresponses.v1.HostedToolH\x00\x12\x33\n\x0b\x66ile_search\x18\x06 \x01(\x0b\x32\x1c.openresponses.v1.HostedToolH\x00\x12:\n\x12web_search_preview\x18\x07 \x01(\x0b\x32\x1c.openresponses.v1.HostedToolH\x00\x12\x45\n\x1dweb_search_preview_2025_03_11\x18\x08 \x01(\x0b\x32\x1c.openresponses.v1.HostedToolH\x00\x12\x38\n\x10\x63ode_interpreter\x18\t \x01(\x0b\x32\x1c.openresponses.v1.HostedToolH\x00\x12\x38\n\x10image_generation\x18\n \x01(\x0b\x32\x1c.openresponses.v1.HostedToolH\x00\x12\x30\n\x08\x63omputer\x18\x0b \x01(\x0b\x32\x1c.openresponses.v1.HostedToolH\x00\x12<\n\x14\x63omputer_use_preview\x18\x0c \x01(\x0b\x32\x1c.openresponses.v1.HostedToolH\x00\x12\x34\n\x0c\x63omputer_use\x18\r \x01(\x0b\x32\x1c.openresponses.v1.HostedToolH\x00\x12-\n\x05shell\x18\x0e \x01(\x0b\x32\x1c.openresponses.v1.HostedToolH\x00\x12\x33\n\x0b\x61pply_patch\x18\x0f \x01(\x0b\x32\x1c.openresponses.v1.HostedToolH\x00\x12\x33\n\x07unknown\x18\x64 \x01(\x0b\x32 .openresponses.v1.UnknownVariantH\x00:\x06\xaa\xd4\x18\x02\x08\x01\x42\x0b\n\tselection\"\x19\n\tNamedTool\x12\x0c\n\x04name\x18\x01 \x01(\t\"@\n\x0cMcpSelection\x12\x14\n\x0cserver_label\x18\x01 \x01(\t\x12\x11\n\x04name\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x07\n\x05_name\"\x0c\n\nHostedTool\"n\n\x0c\x41llowedTools\x12.\n\x04mode\x18\x01 \x01(\x0e\x32 .openresponses.v1.ToolChoiceMode\x12.\n\x05tools\x18\x02 \x03(\x0b\x32\x1f.openresponses.v1.ToolSelection\"\x84\x01\n\nToolCaller\x12\x30\n\x06\x64irect\x18\x01 \x01(\x0b\x32\x1e.openresponses.v1.DirectCallerH\x00\x12\x32\n\x07program\x18\x02 \x01(\x0b\x32\x1f.openresponses.v1.ProgramCallerH\x00:\x06\xaa\xd4\x18\x02\x08\x01\x42\x08\n\x06\x63\x61ller\"\x0e\n\x0c\x44irectCaller\"\"\n\rProgramCaller\x12\x11\n\tcaller_id\x18\x01 \x01(\t*\x87\x01\n\x0eToolChoiceMode\x12 \n\x1cTOOL_CHOICE_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15TOOL_CHOICE_MODE_NONE\x10\x01\x12\x19\n\x15TOOL_CHOICE_MODE_AUTO\x10\x02\x12\x1d\n\x19TOOL_CHOICE_MODE_REQUIRED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,30 +46,58 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FUNCTIONTOOL'].fields_by_name['output_schema']._serialized_options = b'\252\324\030\002\030\001'
   _globals['_FUNCTIONTOOL'].fields_by_name['allowed_callers']._loaded_options = None
   _globals['_FUNCTIONTOOL'].fields_by_name['allowed_callers']._serialized_options = b'\252\324\030\002\020\001'
+  _globals['_CUSTOMTOOL'].fields_by_name['allowed_callers']._loaded_options = None
+  _globals['_CUSTOMTOOL'].fields_by_name['allowed_callers']._serialized_options = b'\252\324\030\002\020\001'
+  _globals['_CUSTOMTOOLFORMAT']._loaded_options = None
+  _globals['_CUSTOMTOOLFORMAT']._serialized_options = b'\252\324\030\002\010\001'
+  _globals['_NAMESPACEMEMBER']._loaded_options = None
+  _globals['_NAMESPACEMEMBER']._serialized_options = b'\252\324\030\002\010\001'
+  _globals['_TOOLSEARCHTOOL'].fields_by_name['parameters']._loaded_options = None
+  _globals['_TOOLSEARCHTOOL'].fields_by_name['parameters']._serialized_options = b'\252\324\030\002\030\001'
   _globals['_TOOLCHOICE']._loaded_options = None
   _globals['_TOOLCHOICE']._serialized_options = b'\252\324\030\002\010\002'
   _globals['_TOOLSELECTION']._loaded_options = None
   _globals['_TOOLSELECTION']._serialized_options = b'\252\324\030\002\010\001'
   _globals['_TOOLCALLER']._loaded_options = None
   _globals['_TOOLCALLER']._serialized_options = b'\252\324\030\002\010\001'
-  _globals['_TOOLCHOICEMODE']._serialized_start=1203
-  _globals['_TOOLCHOICEMODE']._serialized_end=1338
-  _globals['_TOOL']._serialized_start=78
-  _globals['_TOOL']._serialized_end=205
-  _globals['_FUNCTIONTOOL']._serialized_start=208
-  _globals['_FUNCTIONTOOL']._serialized_end=539
-  _globals['_TOOLCHOICE']._serialized_start=542
-  _globals['_TOOLCHOICE']._serialized_end=676
-  _globals['_TOOLSELECTION']._serialized_start=679
-  _globals['_TOOLSELECTION']._serialized_end=874
-  _globals['_NAMEDTOOL']._serialized_start=876
-  _globals['_NAMEDTOOL']._serialized_end=901
-  _globals['_ALLOWEDTOOLS']._serialized_start=903
-  _globals['_ALLOWEDTOOLS']._serialized_end=1013
-  _globals['_TOOLCALLER']._serialized_start=1016
-  _globals['_TOOLCALLER']._serialized_end=1148
-  _globals['_DIRECTCALLER']._serialized_start=1150
-  _globals['_DIRECTCALLER']._serialized_end=1164
-  _globals['_PROGRAMCALLER']._serialized_start=1166
-  _globals['_PROGRAMCALLER']._serialized_end=1200
+  _globals['_TOOLCHOICEMODE']._serialized_start=3951
+  _globals['_TOOLCHOICEMODE']._serialized_end=4086
+  _globals['_TOOL']._serialized_start=150
+  _globals['_TOOL']._serialized_end=1311
+  _globals['_FUNCTIONTOOL']._serialized_start=1314
+  _globals['_FUNCTIONTOOL']._serialized_end=1645
+  _globals['_CUSTOMTOOL']._serialized_start=1648
+  _globals['_CUSTOMTOOL']._serialized_end=1877
+  _globals['_CUSTOMTOOLFORMAT']._serialized_start=1879
+  _globals['_CUSTOMTOOLFORMAT']._serialized_end=2004
+  _globals['_ANYTEXT']._serialized_start=2006
+  _globals['_ANYTEXT']._serialized_end=2015
+  _globals['_GRAMMAR']._serialized_start=2017
+  _globals['_GRAMMAR']._serialized_end=2062
+  _globals['_NAMESPACETOOL']._serialized_start=2064
+  _globals['_NAMESPACETOOL']._serialized_end=2164
+  _globals['_NAMESPACEMEMBER']._serialized_start=2167
+  _globals['_NAMESPACEMEMBER']._serialized_end=2302
+  _globals['_TOOLSEARCHTOOL']._serialized_start=2305
+  _globals['_TOOLSEARCHTOOL']._serialized_end=2449
+  _globals['_PROGRAMMATICTOOLCALLINGTOOL']._serialized_start=2451
+  _globals['_PROGRAMMATICTOOLCALLINGTOOL']._serialized_end=2480
+  _globals['_TOOLCHOICE']._serialized_start=2483
+  _globals['_TOOLCHOICE']._serialized_end=2617
+  _globals['_TOOLSELECTION']._serialized_start=2620
+  _globals['_TOOLSELECTION']._serialized_end=3542
+  _globals['_NAMEDTOOL']._serialized_start=3544
+  _globals['_NAMEDTOOL']._serialized_end=3569
+  _globals['_MCPSELECTION']._serialized_start=3571
+  _globals['_MCPSELECTION']._serialized_end=3635
+  _globals['_HOSTEDTOOL']._serialized_start=3637
+  _globals['_HOSTEDTOOL']._serialized_end=3649
+  _globals['_ALLOWEDTOOLS']._serialized_start=3651
+  _globals['_ALLOWEDTOOLS']._serialized_end=3761
+  _globals['_TOOLCALLER']._serialized_start=3764
+  _globals['_TOOLCALLER']._serialized_end=3896
+  _globals['_DIRECTCALLER']._serialized_start=3898
+  _globals['_DIRECTCALLER']._serialized_end=3912
+  _globals['_PROGRAMCALLER']._serialized_start=3914
+  _globals['_PROGRAMCALLER']._serialized_end=3948
 # @@protoc_insertion_point(module_scope)

@@ -8,7 +8,9 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from openresponses.v1 import hosted_tool_pb2 as _hosted_tool_pb2
 from openresponses.v1 import json_pb2 as _json_pb2
+from openresponses.v1 import shell_tool_pb2 as _shell_tool_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -55,10 +57,95 @@ class Tool(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     FUNCTION_FIELD_NUMBER: _builtins.int
+    CUSTOM_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    TOOL_SEARCH_FIELD_NUMBER: _builtins.int
+    PROGRAMMATIC_TOOL_CALLING_FIELD_NUMBER: _builtins.int
+    FILE_SEARCH_FIELD_NUMBER: _builtins.int
+    WEB_SEARCH_FIELD_NUMBER: _builtins.int
+    WEB_SEARCH_2025_08_26_FIELD_NUMBER: _builtins.int
+    WEB_SEARCH_PREVIEW_FIELD_NUMBER: _builtins.int
+    WEB_SEARCH_PREVIEW_2025_03_11_FIELD_NUMBER: _builtins.int
+    CODE_INTERPRETER_FIELD_NUMBER: _builtins.int
+    IMAGE_GENERATION_FIELD_NUMBER: _builtins.int
+    MCP_FIELD_NUMBER: _builtins.int
+    COMPUTER_FIELD_NUMBER: _builtins.int
+    COMPUTER_USE_PREVIEW_FIELD_NUMBER: _builtins.int
+    SHELL_FIELD_NUMBER: _builtins.int
+    LOCAL_SHELL_FIELD_NUMBER: _builtins.int
+    APPLY_PATCH_FIELD_NUMBER: _builtins.int
     UNKNOWN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def function(self) -> Global___FunctionTool:
         """A function that the client runs."""
+
+    @_builtins.property
+    def custom(self) -> Global___CustomTool:
+        """A function of free text that the client runs."""
+
+    @_builtins.property
+    def namespace(self) -> Global___NamespaceTool:
+        """Functions under a common name."""
+
+    @_builtins.property
+    def tool_search(self) -> Global___ToolSearchTool:
+        """A search for tools whose loading was deferred."""
+
+    @_builtins.property
+    def programmatic_tool_calling(self) -> Global___ProgrammaticToolCallingTool:
+        """Programs, written by the model, that call tools."""
+
+    @_builtins.property
+    def file_search(self) -> _hosted_tool_pb2.FileSearchTool:
+        """A search of files."""
+
+    @_builtins.property
+    def web_search(self) -> _hosted_tool_pb2.WebSearchTool:
+        """A search of the web."""
+
+    @_builtins.property
+    def web_search_2025_08_26(self) -> _hosted_tool_pb2.WebSearchTool:
+        """A search of the web, by the tool's dated name."""
+
+    @_builtins.property
+    def web_search_preview(self) -> _hosted_tool_pb2.WebSearchPreviewTool:
+        """A search of the web, in its earlier form."""
+
+    @_builtins.property
+    def web_search_preview_2025_03_11(self) -> _hosted_tool_pb2.WebSearchPreviewTool:
+        """A search of the web, in its earlier form, by the tool's dated name."""
+
+    @_builtins.property
+    def code_interpreter(self) -> _hosted_tool_pb2.CodeInterpreterTool:
+        """Python."""
+
+    @_builtins.property
+    def image_generation(self) -> _hosted_tool_pb2.ImageGenerationTool:
+        """Images."""
+
+    @_builtins.property
+    def mcp(self) -> _hosted_tool_pb2.McpTool:
+        """The tools of an MCP server."""
+
+    @_builtins.property
+    def computer(self) -> _hosted_tool_pb2.ComputerTool:
+        """A computer."""
+
+    @_builtins.property
+    def computer_use_preview(self) -> _hosted_tool_pb2.ComputerUsePreviewTool:
+        """A computer, in its earlier form."""
+
+    @_builtins.property
+    def shell(self) -> _shell_tool_pb2.ShellTool:
+        """Shell commands."""
+
+    @_builtins.property
+    def local_shell(self) -> _shell_tool_pb2.LocalShellTool:
+        """Shell commands, in their earlier form."""
+
+    @_builtins.property
+    def apply_patch(self) -> _shell_tool_pb2.ApplyPatchTool:
+        """Patches to files."""
 
     @_builtins.property
     def unknown(self) -> _json_pb2.UnknownVariant:
@@ -68,13 +155,30 @@ class Tool(_message.Message):
         self,
         *,
         function: Global___FunctionTool | None = ...,
+        custom: Global___CustomTool | None = ...,
+        namespace: Global___NamespaceTool | None = ...,
+        tool_search: Global___ToolSearchTool | None = ...,
+        programmatic_tool_calling: Global___ProgrammaticToolCallingTool | None = ...,
+        file_search: _hosted_tool_pb2.FileSearchTool | None = ...,
+        web_search: _hosted_tool_pb2.WebSearchTool | None = ...,
+        web_search_2025_08_26: _hosted_tool_pb2.WebSearchTool | None = ...,
+        web_search_preview: _hosted_tool_pb2.WebSearchPreviewTool | None = ...,
+        web_search_preview_2025_03_11: _hosted_tool_pb2.WebSearchPreviewTool | None = ...,
+        code_interpreter: _hosted_tool_pb2.CodeInterpreterTool | None = ...,
+        image_generation: _hosted_tool_pb2.ImageGenerationTool | None = ...,
+        mcp: _hosted_tool_pb2.McpTool | None = ...,
+        computer: _hosted_tool_pb2.ComputerTool | None = ...,
+        computer_use_preview: _hosted_tool_pb2.ComputerUsePreviewTool | None = ...,
+        shell: _shell_tool_pb2.ShellTool | None = ...,
+        local_shell: _shell_tool_pb2.LocalShellTool | None = ...,
+        apply_patch: _shell_tool_pb2.ApplyPatchTool | None = ...,
         unknown: _json_pb2.UnknownVariant | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["function", b"function", "tool", b"tool", "unknown", b"unknown"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["apply_patch", b"apply_patch", "code_interpreter", b"code_interpreter", "computer", b"computer", "computer_use_preview", b"computer_use_preview", "custom", b"custom", "file_search", b"file_search", "function", b"function", "image_generation", b"image_generation", "local_shell", b"local_shell", "mcp", b"mcp", "namespace", b"namespace", "programmatic_tool_calling", b"programmatic_tool_calling", "shell", b"shell", "tool", b"tool", "tool_search", b"tool_search", "unknown", b"unknown", "web_search", b"web_search", "web_search_2025_08_26", b"web_search_2025_08_26", "web_search_preview", b"web_search_preview", "web_search_preview_2025_03_11", b"web_search_preview_2025_03_11"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["function", b"function", "tool", b"tool", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["apply_patch", b"apply_patch", "code_interpreter", b"code_interpreter", "computer", b"computer", "computer_use_preview", b"computer_use_preview", "custom", b"custom", "file_search", b"file_search", "function", b"function", "image_generation", b"image_generation", "local_shell", b"local_shell", "mcp", b"mcp", "namespace", b"namespace", "programmatic_tool_calling", b"programmatic_tool_calling", "shell", b"shell", "tool", b"tool", "tool_search", b"tool_search", "unknown", b"unknown", "web_search", b"web_search", "web_search_2025_08_26", b"web_search_2025_08_26", "web_search_preview", b"web_search_preview", "web_search_preview_2025_03_11", b"web_search_preview_2025_03_11"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_tool: _TypeAlias = _typing.Literal["function", "unknown"]  # noqa: Y015
+    _WhichOneofReturnType_tool: _TypeAlias = _typing.Literal["function", "custom", "namespace", "tool_search", "programmatic_tool_calling", "file_search", "web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11", "code_interpreter", "image_generation", "mcp", "computer", "computer_use_preview", "shell", "local_shell", "apply_patch", "unknown"]  # noqa: Y015
     _WhichOneofArgType_tool: _TypeAlias = _typing.Literal["tool", b"tool"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_tool) -> _WhichOneofReturnType_tool | None: ...
 
@@ -159,6 +263,257 @@ class FunctionTool(_message.Message):
 Global___FunctionTool: _TypeAlias = FunctionTool  # noqa: Y015
 
 @_typing.final
+class CustomTool(_message.Message):
+    """A function whose argument is free text instead of JSON. The model may call it and the client runs it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    FORMAT_FIELD_NUMBER: _builtins.int
+    ALLOWED_CALLERS_FIELD_NUMBER: _builtins.int
+    DEFER_LOADING_FIELD_NUMBER: _builtins.int
+    ASYNC_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The tool's name: 1 to 64 letters, digits, "_" or "-"."""
+    description: _builtins.str
+    """What the tool does and when to call it, for the model to read."""
+    defer_loading: _builtins.bool
+    """Whether the definition stays out of the prompt until a tool search finds it. Unset: false."""
+    @_builtins.property
+    def format(self) -> Global___CustomToolFormat:
+        """What the text must look like. Unset: any text."""
+
+    @_builtins.property
+    def allowed_callers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Who may call it, as in FunctionTool."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        description: _builtins.str | None = ...,
+        format: Global___CustomToolFormat | None = ...,
+        allowed_callers: _abc.Iterable[_builtins.str] | None = ...,
+        defer_loading: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_defer_loading", b"_defer_loading", "_description", b"_description", "async", b"async", "defer_loading", b"defer_loading", "description", b"description", "format", b"format"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_defer_loading", b"_defer_loading", "_description", b"_description", "allowed_callers", b"allowed_callers", "async", b"async", "defer_loading", b"defer_loading", "description", b"description", "format", b"format", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__async: _TypeAlias = _typing.Literal["async"]  # noqa: Y015
+    _WhichOneofArgType__async: _TypeAlias = _typing.Literal["_async", b"_async"]  # noqa: Y015
+    _WhichOneofReturnType__defer_loading: _TypeAlias = _typing.Literal["defer_loading"]  # noqa: Y015
+    _WhichOneofArgType__defer_loading: _TypeAlias = _typing.Literal["_defer_loading", b"_defer_loading"]  # noqa: Y015
+    _WhichOneofReturnType__description: _TypeAlias = _typing.Literal["description"]  # noqa: Y015
+    _WhichOneofArgType__description: _TypeAlias = _typing.Literal["_description", b"_description"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__async) -> _WhichOneofReturnType__async | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__defer_loading) -> _WhichOneofReturnType__defer_loading | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__description) -> _WhichOneofReturnType__description | None: ...
+
+Global___CustomTool: _TypeAlias = CustomTool  # noqa: Y015
+
+@_typing.final
+class CustomToolFormat(_message.Message):
+    """What the argument of a custom tool must look like."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    GRAMMAR_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def text(self) -> Global___AnyText:
+        """Any text."""
+
+    @_builtins.property
+    def grammar(self) -> Global___Grammar:
+        """Text of a grammar."""
+
+    def __init__(
+        self,
+        *,
+        text: Global___AnyText | None = ...,
+        grammar: Global___Grammar | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["format", b"format", "grammar", b"grammar", "text", b"text"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["format", b"format", "grammar", b"grammar", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_format: _TypeAlias = _typing.Literal["text", "grammar"]  # noqa: Y015
+    _WhichOneofArgType_format: _TypeAlias = _typing.Literal["format", b"format"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_format) -> _WhichOneofReturnType_format | None: ...
+
+Global___CustomToolFormat: _TypeAlias = CustomToolFormat  # noqa: Y015
+
+@_typing.final
+class AnyText(_message.Message):
+    """Any text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnyText: _TypeAlias = AnyText  # noqa: Y015
+
+@_typing.final
+class Grammar(_message.Message):
+    """Text of a grammar."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SYNTAX_FIELD_NUMBER: _builtins.int
+    DEFINITION_FIELD_NUMBER: _builtins.int
+    syntax: _builtins.str
+    """The language that the grammar is written in: "lark" or "regex"."""
+    definition: _builtins.str
+    """The grammar."""
+    def __init__(
+        self,
+        *,
+        syntax: _builtins.str = ...,
+        definition: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["definition", b"definition", "syntax", b"syntax"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Grammar: _TypeAlias = Grammar  # noqa: Y015
+
+@_typing.final
+class NamespaceTool(_message.Message):
+    """Functions under a common name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The name, which calls repeat as their `namespace`."""
+    description: _builtins.str
+    """What the functions have in common, for the model to read."""
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___NamespaceMember]:
+        """The functions."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        description: _builtins.str = ...,
+        tools: _abc.Iterable[Global___NamespaceMember] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name", "tools", b"tools"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NamespaceTool: _TypeAlias = NamespaceTool  # noqa: Y015
+
+@_typing.final
+class NamespaceMember(_message.Message):
+    """A function in a namespace."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FUNCTION_FIELD_NUMBER: _builtins.int
+    CUSTOM_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def function(self) -> Global___FunctionTool:
+        """One with JSON arguments."""
+
+    @_builtins.property
+    def custom(self) -> Global___CustomTool:
+        """One with free text as its argument."""
+
+    def __init__(
+        self,
+        *,
+        function: Global___FunctionTool | None = ...,
+        custom: Global___CustomTool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["custom", b"custom", "function", b"function", "member", b"member"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["custom", b"custom", "function", b"function", "member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_member: _TypeAlias = _typing.Literal["function", "custom"]  # noqa: Y015
+    _WhichOneofArgType_member: _TypeAlias = _typing.Literal["member", b"member"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_member) -> _WhichOneofReturnType_member | None: ...
+
+Global___NamespaceMember: _TypeAlias = NamespaceMember  # noqa: Y015
+
+@_typing.final
+class ToolSearchTool(_message.Message):
+    """A search for tools whose loading was deferred."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXECUTION_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    execution: _builtins.str
+    """Who searches: "server" or "client". Unset: "server"."""
+    description: _builtins.str
+    """Of a search by the client: what it finds, for the model to read."""
+    parameters: _builtins.str
+    """Of a search by the client: JSON Schema of its arguments, as JSON text."""
+    def __init__(
+        self,
+        *,
+        execution: _builtins.str | None = ...,
+        description: _builtins.str | None = ...,
+        parameters: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_description", b"_description", "_execution", b"_execution", "_parameters", b"_parameters", "description", b"description", "execution", b"execution", "parameters", b"parameters"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_description", b"_description", "_execution", b"_execution", "_parameters", b"_parameters", "description", b"description", "execution", b"execution", "parameters", b"parameters"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__description: _TypeAlias = _typing.Literal["description"]  # noqa: Y015
+    _WhichOneofArgType__description: _TypeAlias = _typing.Literal["_description", b"_description"]  # noqa: Y015
+    _WhichOneofReturnType__execution: _TypeAlias = _typing.Literal["execution"]  # noqa: Y015
+    _WhichOneofArgType__execution: _TypeAlias = _typing.Literal["_execution", b"_execution"]  # noqa: Y015
+    _WhichOneofReturnType__parameters: _TypeAlias = _typing.Literal["parameters"]  # noqa: Y015
+    _WhichOneofArgType__parameters: _TypeAlias = _typing.Literal["_parameters", b"_parameters"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__description) -> _WhichOneofReturnType__description | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__execution) -> _WhichOneofReturnType__execution | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parameters) -> _WhichOneofReturnType__parameters | None: ...
+
+Global___ToolSearchTool: _TypeAlias = ToolSearchTool  # noqa: Y015
+
+@_typing.final
+class ProgrammaticToolCallingTool(_message.Message):
+    """Lets the model write programs that call those of the request's tools that allow "programmatic" callers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProgrammaticToolCallingTool: _TypeAlias = ProgrammaticToolCallingTool  # noqa: Y015
+
+@_typing.final
 class ToolChoice(_message.Message):
     """Which tools the model may or must call."""
 
@@ -196,6 +551,19 @@ class ToolSelection(_message.Message):
 
     FUNCTION_FIELD_NUMBER: _builtins.int
     ALLOWED_TOOLS_FIELD_NUMBER: _builtins.int
+    CUSTOM_FIELD_NUMBER: _builtins.int
+    MCP_FIELD_NUMBER: _builtins.int
+    PROGRAMMATIC_TOOL_CALLING_FIELD_NUMBER: _builtins.int
+    FILE_SEARCH_FIELD_NUMBER: _builtins.int
+    WEB_SEARCH_PREVIEW_FIELD_NUMBER: _builtins.int
+    WEB_SEARCH_PREVIEW_2025_03_11_FIELD_NUMBER: _builtins.int
+    CODE_INTERPRETER_FIELD_NUMBER: _builtins.int
+    IMAGE_GENERATION_FIELD_NUMBER: _builtins.int
+    COMPUTER_FIELD_NUMBER: _builtins.int
+    COMPUTER_USE_PREVIEW_FIELD_NUMBER: _builtins.int
+    COMPUTER_USE_FIELD_NUMBER: _builtins.int
+    SHELL_FIELD_NUMBER: _builtins.int
+    APPLY_PATCH_FIELD_NUMBER: _builtins.int
     UNKNOWN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def function(self) -> Global___NamedTool:
@@ -206,6 +574,58 @@ class ToolSelection(_message.Message):
         """A part of the request's tools."""
 
     @_builtins.property
+    def custom(self) -> Global___NamedTool:
+        """A custom tool."""
+
+    @_builtins.property
+    def mcp(self) -> Global___McpSelection:
+        """An MCP server, or one of its tools."""
+
+    @_builtins.property
+    def programmatic_tool_calling(self) -> Global___HostedTool:
+        """Programs that call tools."""
+
+    @_builtins.property
+    def file_search(self) -> Global___HostedTool:
+        """A search of files."""
+
+    @_builtins.property
+    def web_search_preview(self) -> Global___HostedTool:
+        """A search of the web."""
+
+    @_builtins.property
+    def web_search_preview_2025_03_11(self) -> Global___HostedTool:
+        """A search of the web, by the tool's dated name."""
+
+    @_builtins.property
+    def code_interpreter(self) -> Global___HostedTool:
+        """Python."""
+
+    @_builtins.property
+    def image_generation(self) -> Global___HostedTool:
+        """Images."""
+
+    @_builtins.property
+    def computer(self) -> Global___HostedTool:
+        """A computer."""
+
+    @_builtins.property
+    def computer_use_preview(self) -> Global___HostedTool:
+        """A computer, in its earlier form."""
+
+    @_builtins.property
+    def computer_use(self) -> Global___HostedTool:
+        """A computer, by another of its names."""
+
+    @_builtins.property
+    def shell(self) -> Global___HostedTool:
+        """Shell commands."""
+
+    @_builtins.property
+    def apply_patch(self) -> Global___HostedTool:
+        """Patches to files."""
+
+    @_builtins.property
     def unknown(self) -> _json_pb2.UnknownVariant:
         """A tool of a kind that this contract does not know."""
 
@@ -214,13 +634,26 @@ class ToolSelection(_message.Message):
         *,
         function: Global___NamedTool | None = ...,
         allowed_tools: Global___AllowedTools | None = ...,
+        custom: Global___NamedTool | None = ...,
+        mcp: Global___McpSelection | None = ...,
+        programmatic_tool_calling: Global___HostedTool | None = ...,
+        file_search: Global___HostedTool | None = ...,
+        web_search_preview: Global___HostedTool | None = ...,
+        web_search_preview_2025_03_11: Global___HostedTool | None = ...,
+        code_interpreter: Global___HostedTool | None = ...,
+        image_generation: Global___HostedTool | None = ...,
+        computer: Global___HostedTool | None = ...,
+        computer_use_preview: Global___HostedTool | None = ...,
+        computer_use: Global___HostedTool | None = ...,
+        shell: Global___HostedTool | None = ...,
+        apply_patch: Global___HostedTool | None = ...,
         unknown: _json_pb2.UnknownVariant | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "function", b"function", "selection", b"selection", "unknown", b"unknown"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "apply_patch", b"apply_patch", "code_interpreter", b"code_interpreter", "computer", b"computer", "computer_use", b"computer_use", "computer_use_preview", b"computer_use_preview", "custom", b"custom", "file_search", b"file_search", "function", b"function", "image_generation", b"image_generation", "mcp", b"mcp", "programmatic_tool_calling", b"programmatic_tool_calling", "selection", b"selection", "shell", b"shell", "unknown", b"unknown", "web_search_preview", b"web_search_preview", "web_search_preview_2025_03_11", b"web_search_preview_2025_03_11"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "function", b"function", "selection", b"selection", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_tools", b"allowed_tools", "apply_patch", b"apply_patch", "code_interpreter", b"code_interpreter", "computer", b"computer", "computer_use", b"computer_use", "computer_use_preview", b"computer_use_preview", "custom", b"custom", "file_search", b"file_search", "function", b"function", "image_generation", b"image_generation", "mcp", b"mcp", "programmatic_tool_calling", b"programmatic_tool_calling", "selection", b"selection", "shell", b"shell", "unknown", b"unknown", "web_search_preview", b"web_search_preview", "web_search_preview_2025_03_11", b"web_search_preview_2025_03_11"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_selection: _TypeAlias = _typing.Literal["function", "allowed_tools", "unknown"]  # noqa: Y015
+    _WhichOneofReturnType_selection: _TypeAlias = _typing.Literal["function", "allowed_tools", "custom", "mcp", "programmatic_tool_calling", "file_search", "web_search_preview", "web_search_preview_2025_03_11", "code_interpreter", "image_generation", "computer", "computer_use_preview", "computer_use", "shell", "apply_patch", "unknown"]  # noqa: Y015
     _WhichOneofArgType_selection: _TypeAlias = _typing.Literal["selection", b"selection"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_selection) -> _WhichOneofReturnType_selection | None: ...
 
@@ -247,6 +680,51 @@ class NamedTool(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NamedTool: _TypeAlias = NamedTool  # noqa: Y015
+
+@_typing.final
+class McpSelection(_message.Message):
+    """An MCP server, or one of its tools."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVER_LABEL_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    server_label: _builtins.str
+    """The server, by the label that it was declared with."""
+    name: _builtins.str
+    """The tool. Unset: any tool of the server."""
+    def __init__(
+        self,
+        *,
+        server_label: _builtins.str = ...,
+        name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_name", b"_name", "name", b"name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_name", b"_name", "name", b"name", "server_label", b"server_label"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__name: _TypeAlias = _typing.Literal["name"]  # noqa: Y015
+    _WhichOneofArgType__name: _TypeAlias = _typing.Literal["_name", b"_name"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__name) -> _WhichOneofReturnType__name | None: ...
+
+Global___McpSelection: _TypeAlias = McpSelection  # noqa: Y015
+
+@_typing.final
+class HostedTool(_message.Message):
+    """A tool of which a request has at most one, so that its kind alone selects it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HostedTool: _TypeAlias = HostedTool  # noqa: Y015
 
 @_typing.final
 class AllowedTools(_message.Message):
