@@ -33,13 +33,14 @@ malformed; these rules make every token sequence a sequence of well-formed messa
   7. Invalid UTF-8 becomes U+FFFD. The bytes of a character that is not complete yet are held back, at most
      three of them, and become U+FFFD when their message ends.
   8. When the output is cut inside a message, that message ends incomplete. When it is cut inside a header,
-     the header gives a message if its channel is known; a function's or channel's name that may be half of
-     one gives none. When the model stopped by itself, the end acts as `<|return|>`.
+     nobody knows yet what the message would have been, so there is none, unless the header holds more text
+     than the half of a header word. When the model stopped by itself, the end acts as `<|return|>`.
 """
 
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Sequence
 from enum import Enum
 from typing import Final
@@ -61,6 +62,10 @@ from service.dialect.harmony.vocabulary import (
 
 MAX_HEADER_TOKENS: Final = 80
 """Most text tokens of a header: enough for a role, a channel and a function name of 64 one-byte tokens."""
+
+# What may be half of a channel, a recipient or a content type; before any marker only a recipient can stand.
+_HALF_WORD = re.compile(r"[A-Za-z0-9_.=\-]*")
+_HALF_RECIPIENT = re.compile(r"\s*(?:to?|to=\S*)?")
 
 _new_decoder = codecs.getincrementaldecoder("utf-8")
 
@@ -230,13 +235,8 @@ class HarmonySplitter:
     def _abandon_header(self) -> None:
         marked = self._has_marker()
         header = self._header(words=marked)
-        if header.kind is Kind.FUNCTION_CALL:
-            # Text at the very end may be half of the function's name.
-            known = bool(header.rest) or not self._pieces[-1][1]
-        else:
-            # One unknown word behind a marker may be half of a channel's name.
-            known = header.said or len(header.rest.split()) > (1 if marked else 0)
-        if known:
+        half_word = _HALF_WORD if marked else _HALF_RECIPIENT
+        if not half_word.fullmatch(header.rest):
             self._whole_message(header, complete=False)
 
     # Messages.
