@@ -111,7 +111,7 @@ BOTH_WAYS = [
     ("Plain", "", '{"text":"","flag":false,"count":0,"big":0,"ratio":0,"size":0}'),
     (
         "Plain",
-        'text: "é\\u20ac😀\\"\\\\\\n\\0" flag: true count: -2147483648 big: 9223372036854775807 size: 4294967295',
+        'text: "é\\u20ac😀\\"\\\\\\n\\0" count: -2147483648 big: 9223372036854775807 size: 4294967295',
         (
             '{"text":"é€😀\\"\\\\\\n\\u0000","flag":false,"count":-2147483648,"big":9223372036854775807,"ratio":0,'
             '"size":4294967295}'
