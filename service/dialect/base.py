@@ -94,6 +94,7 @@ class Dialect(Protocol):
 
         Raises:
             InvalidRequest: an input item cannot be rendered; `param` names it.
+
         """
         ...
 

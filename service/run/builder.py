@@ -4,11 +4,12 @@ It knows nothing of tokens, engines or transports. Segments come in whatever gro
 same segments give the same items and ids in every grouping, since ids are made from the response's own id and
 the item's position. The order of events is the one of `Event order` in OpenAI's streams:
 
-    start()    created, in_progress
-    apply()    per message: output_item.added, content_part.added, deltas, done events, inner to outer
-    end()      one of completed, incomplete, failed; each carries the whole response
+    start()                     created, in_progress
+    apply()                     per message: output_item.added, content_part.added, deltas, done events,
+                                inner to outer
+    complete(), cut(), fail()   completed, incomplete, failed; each carries the whole response
 
-Sequence numbers are given out in one place, when an event is made.
+They gather in an outbox until `take()`. Sequence numbers are given out in one place, when an event enters it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from openresponses.v1.status_pb2 import (
     RESPONSE_STATUS_FAILED,
     RESPONSE_STATUS_INCOMPLETE,
     ItemStatus,
+    ResponseStatus,
 )
 
 from service.dialect.base import Kind, MessageEnd, MessageStart, MessageText, Segment
@@ -63,6 +65,7 @@ class ResponseBuilder:
 
     Attributes:
         response: the response as it stands; lifecycle events carry copies of it.
+
     """
 
     def __init__(self, response: Response) -> None:
@@ -78,16 +81,18 @@ class ResponseBuilder:
         self._index = 0
         self._texts: list[str] = []
 
-    def start(self) -> list[ResponseStreamEvent]:
-        """Return the events that open the stream."""
-        self._events = []
+    def take(self) -> list[ResponseStreamEvent]:
+        """Return the events since the last call, in order."""
+        events, self._events = self._events, []
+        return events
+
+    def start(self) -> None:
+        """Open the stream."""
         self._emit("response.created", created=ResponseCreatedEvent(response=self.response))
         self._emit("response.in_progress", in_progress=ResponseInProgressEvent(response=self.response))
-        return self._events
 
-    def apply(self, segments: Iterable[Segment]) -> list[ResponseStreamEvent]:
-        """Return the events that the next segments cause."""
-        self._events = []
+    def apply(self, segments: Iterable[Segment]) -> None:
+        """Take the next segments of the turn."""
         for segment in segments:
             match segment:
                 case MessageText(text):
@@ -99,32 +104,27 @@ class ResponseBuilder:
                     self._close(complete=complete)
                 case _:
                     assert_never(segment)
-        return self._events
 
-    def complete(self, usage: Usage, completed_at: float) -> list[ResponseStreamEvent]:
+    def complete(self, usage: Usage, completed_at: float) -> None:
         """End a response that the model finished. `completed_at` is Unix time in seconds."""
         response = self._end(RESPONSE_STATUS_COMPLETED, usage)
         response.completed_at = completed_at
         self._emit("response.completed", completed=ResponseCompletedEvent(response=response))
-        return self._events
 
-    def cut(self, usage: Usage, reason: str = "max_output_tokens") -> list[ResponseStreamEvent]:
+    def cut(self, usage: Usage, reason: str = "max_output_tokens") -> None:
         """End a response that a limit cut short. `reason` is one of OpenAI's incomplete reasons."""
         response = self._end(RESPONSE_STATUS_INCOMPLETE, usage)
         response.incomplete_details.CopyFrom(IncompleteDetails(reason=reason))
         self._emit("response.incomplete", incomplete=ResponseIncompleteEvent(response=response))
-        return self._events
 
-    def fail(self, usage: Usage, error: ResponseError) -> list[ResponseStreamEvent]:
+    def fail(self, usage: Usage, error: ResponseError) -> None:
         """End a response that broke. The open item gets no done events and is not in the output."""
         response = self._end(RESPONSE_STATUS_FAILED, usage)
         response.error.CopyFrom(error)
         self._emit("response.failed", failed=ResponseFailedEvent(response=response))
-        return self._events
 
-    def _end(self, status: int, usage: Usage) -> Response:
-        self._events = []
-        self.response.status = status  # type: ignore[assignment]
+    def _end(self, status: ResponseStatus.ValueType, usage: Usage) -> Response:
+        self.response.status = status
         self.response.usage.CopyFrom(usage)
         return self.response
 
@@ -237,7 +237,7 @@ class ResponseBuilder:
             case _:
                 assert_never(self._kind)
 
-    def _item(self, status: ItemStatus, text: str | None) -> OutputItem:
+    def _item(self, status: ItemStatus.ValueType, text: str | None) -> OutputItem:
         """The open item; `text` is None while nothing of its content is announced yet."""
         match self._kind:
             case Kind.ANSWER | Kind.PREAMBLE:

@@ -66,7 +66,7 @@ async def flushing(
     buffer = _Buffer(policy)
     pump = asyncio.create_task(buffer.pump(chunks))
     try:
-        yield buffer.flushes()
+        yield buffer
     finally:
         pump.cancel()
         await asyncio.wait([pump])
@@ -116,31 +116,32 @@ class _Buffer:
                         await self._room.wait()
                 elif self._interval_timer is None:
                     self._interval_timer = self._loop.call_later(self._policy.interval_s, self._due.set)
-        except Exception as fault:  # noqa: BLE001 - handed over to the response, which judges it
+        except Exception as fault:
             self._fault = fault
         finally:
             self._ended = True
             self._due.set()
 
-    async def flushes(self) -> AsyncGenerator[Flush, None]:
-        while True:
-            await self._due.wait()
-            self._due.clear()
-            if self._interval_timer is not None:
-                self._interval_timer.cancel()
-                self._interval_timer = None
-            flush, self._waiting = self._waiting, Flush()
-            self._room.set()
-            if flush.token_ids:
-                self._last_token_at = self._loop.time()
-            if not self._ended:
-                yield flush
-                continue
-            if flush.token_ids or flush.finish_reason is not None:
-                yield flush
-            if self._fault is not None:
-                raise self._fault
-            return
+    def __aiter__(self) -> _Buffer:
+        return self
+
+    async def __anext__(self) -> Flush:
+        await self._due.wait()
+        self._due.clear()
+        if self._interval_timer is not None:
+            self._interval_timer.cancel()
+            self._interval_timer = None
+        flush, self._waiting = self._waiting, Flush()
+        self._room.set()
+        if flush.token_ids:
+            self._last_token_at = self._loop.time()
+        if not self._ended:
+            return flush
+        # Once more around: what ended the pump comes after the last tokens.
+        self._due.set()
+        if flush.token_ids or flush.finish_reason is not None:
+            return flush
+        raise self._fault or StopAsyncIteration
 
     def _watch_silence(self) -> None:
         now = self._loop.time()

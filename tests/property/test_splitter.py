@@ -6,10 +6,10 @@ import openai_harmony
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from service.dialect.base import Kind, MessageEnd, MessageStart, MessageText, Segment
 from service.dialect.harmony import vocabulary
 from service.dialect.harmony.splitter import HarmonySplitter
-
 from tests.property.turns import WrittenMessage, chunkings, soups, turn_tokens, written_turns
 
 
@@ -52,7 +52,9 @@ def expected(message: WrittenMessage) -> SplitMessage:
     if message.recipient:
         kind, name = Kind.FUNCTION_CALL, message.recipient.removeprefix("functions.")
     else:
-        kind = {"analysis": Kind.REASONING, "commentary": Kind.PREAMBLE, "final": Kind.ANSWER}[message.channel]
+        kind = {"analysis": Kind.REASONING, "commentary": Kind.PREAMBLE, "final": Kind.ANSWER}[
+            message.channel
+        ]
         name = ""
     return SplitMessage(kind, name, message.text, complete=True)
 
@@ -67,7 +69,8 @@ def by_openai_harmony(tokens: list[int], *, eos: bool) -> list[tuple[str, str, s
     if eos:
         parser.process_eos()
     return [
-        (m.channel or "", m.recipient or "", "".join(part.text for part in m.content)) for m in parser.messages
+        (m.channel or "", m.recipient or "", "".join(part.text for part in m.content))
+        for m in parser.messages
     ]
 
 

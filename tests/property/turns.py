@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hypothesis import strategies as st
+
 from service.dialect.harmony import vocabulary as v
 
 CONTROL_TOKENS = (v.RETURN, v.CONSTRAIN, v.CHANNEL, v.START, v.END, v.MESSAGE, v.CALL, v.END_OF_TEXT)
@@ -60,7 +62,8 @@ class WrittenMessage:
 
 # Text of every UTF-8 width, with markers spelled out and white space alone.
 texts = st.text(st.characters(codec="utf-8"), max_size=40) | st.lists(
-    st.sampled_from(["<|end|>", "<|channel|>final", " ", "\n", "word", "é", "€", "🎉", "👩‍👩‍👧", "{}"]), max_size=12
+    st.sampled_from(["<|end|>", "<|channel|>final", " ", "\n", "word", "é", "€", "🎉", "👩‍👩‍👧", "{}"]),
+    max_size=12,
 ).map("".join)
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_\-]{0,20}", fullmatch=True)
@@ -114,4 +117,4 @@ def chunkings(draw: st.DrawFn, tokens: Sequence[int]) -> list[list[int]]:
     """A partition of `tokens` into chunks, empty ones included."""
     cuts = sorted(draw(st.lists(st.integers(0, len(tokens)), max_size=len(tokens) + 2)))
     bounds = [0, *cuts, len(tokens)]
-    return [list(tokens[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [list(tokens[a:b]) for a, b in pairwise(bounds)]

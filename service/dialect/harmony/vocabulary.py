@@ -44,6 +44,7 @@ def load_encoding() -> openai_harmony.HarmonyEncoding:
 
     Raises:
         RuntimeError: the installed ranks are not those that Harmony's vocabulary is made of.
+
     """
     if _FOLDER_VARIABLE not in os.environ:
         os.environ[_FOLDER_VARIABLE] = str(_ranks_folder())

@@ -1,0 +1,73 @@
+"""The response as it is before the model has said anything: the request's parameters, echoed as they act."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from openresponses.v1.response_pb2 import TRUNCATION_DISABLED, Response
+from openresponses.v1.service_pb2 import CreateResponseRequest
+from openresponses.v1.settings_pb2 import PlainTextFormat, Reasoning, TextConfig, TextFormat
+from openresponses.v1.status_pb2 import RESPONSE_STATUS_IN_PROGRESS
+from openresponses.v1.tool_pb2 import TOOL_CHOICE_MODE_AUTO, Tool, ToolChoice
+
+from service.engine.base import ModelInfo
+
+_ECHOED_WHEN_SET: Final[
+    tuple[
+        Literal["max_output_tokens", "max_tool_calls", "safety_identifier", "prompt_cache_key", "user"], ...
+    ]
+] = ("max_output_tokens", "max_tool_calls", "safety_identifier", "prompt_cache_key", "user")
+
+
+def opened_response(
+    request: CreateResponseRequest, model: ModelInfo, *, response_id: str, created_at: float
+) -> Response:
+    """Return the response to a validated `request`, in progress and without output.
+
+    It shows what is in force, not what was sent: defaults filled in, tools that are not offered left out,
+    `store` false since nothing is kept. `created_at` is Unix time in seconds.
+    """
+    response = Response(
+        id=response_id,
+        object="response",
+        created_at=created_at,
+        status=RESPONSE_STATUS_IN_PROGRESS,
+        model=model.id,
+        tools=[tool for tool in request.tools if tool.HasField("function")],
+        tool_choice=request.tool_choice
+        if request.HasField("tool_choice")
+        else ToolChoice(mode=TOOL_CHOICE_MODE_AUTO),
+        parallel_tool_calls=parallel_tool_calls(request),
+        text=TextConfig(format=TextFormat(text=PlainTextFormat())),
+        reasoning=Reasoning(effort=request.reasoning.effort or "medium"),
+        temperature=request.temperature if request.HasField("temperature") else model.default_temperature,
+        top_p=request.top_p if request.HasField("top_p") else model.default_top_p,
+        truncation=TRUNCATION_DISABLED,
+        store=False,
+        background=False,
+        service_tier="default",
+        metadata=request.metadata,
+    )
+    if request.HasField("instructions"):
+        response.instructions.text = request.instructions
+    if request.text.HasField("verbosity"):
+        response.text.verbosity = request.text.verbosity
+    for name in _ECHOED_WHEN_SET:
+        if request.HasField(name):
+            setattr(response, name, getattr(request, name))
+    return response
+
+
+def parallel_tool_calls(request: CreateResponseRequest) -> bool:
+    """Whether the turn may hold several calls; so by default."""
+    return request.parallel_tool_calls if request.HasField("parallel_tool_calls") else True
+
+
+def unoffered_tool_types(request: CreateResponseRequest) -> list[str]:
+    """Return the types of the tools that are left out of prompt and response, each once, in order."""
+    return list(dict.fromkeys(_tool_type(tool) for tool in request.tools if not tool.HasField("function")))
+
+
+def _tool_type(tool: Tool) -> str:
+    member = tool.WhichOneof("tool")
+    return (tool.unknown.type if member == "unknown" else member) or "unknown"

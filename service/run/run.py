@@ -1,0 +1,195 @@
+"""One response, from its request to its last event: engine, flush, splitter, builder in a row.
+
+Both RPC faces iterate over `ResponseRunner.run`. It yields batches of events, one batch a flush. Whatever is
+wrong before the first event is raised; from the first event on nothing is raised, and the last batch ends with
+exactly one terminal event. An empty batch says that nothing has happened for a while.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+
+from openresponses.v1.event_pb2 import ResponseStreamEvent
+from openresponses.v1.response_pb2 import InputTokensDetails, OutputTokensDetails, ResponseError, Usage
+from openresponses.v1.service_pb2 import CreateResponseRequest
+
+from service.dialect.base import Dialect, Splitter
+from service.engine.base import Engine, FinishReason, GenerationRequest, ModelInfo
+from service.errors import EngineFailed, InvalidRequest, NotFound, ServiceError
+from service.run.builder import ResponseBuilder
+from service.run.flush import Flush, FlushPolicy, flushing
+from service.run.opening import opened_response, unoffered_tool_types
+from service.run.validation import StreamLimits, guidance, validate
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """The server's flushing: its defaults, and how far requests may leave them."""
+
+    interval_tokens: int
+    """Tokens to a flush, where the request does not say."""
+    interval_ms: int
+    """Milliseconds that tokens wait at most, where the request does not say."""
+    silence_s: float
+    """Seconds without a token after which an empty batch is given."""
+    limits: StreamLimits
+
+
+class ResponseRunner:
+    """Runs responses on one engine in one dialect."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        dialect: Dialect,
+        stream: StreamSettings,
+        *,
+        new_id: Callable[[], str],
+        clock: Callable[[], float],
+    ) -> None:
+        """`new_id` gives unique alphanumeric texts; `clock` Unix time in seconds."""
+        self._engine = engine
+        self._dialect = dialect
+        self._stream = stream
+        self._new_id = new_id
+        self._clock = clock
+
+    async def run(self, request: CreateResponseRequest) -> AsyncGenerator[list[ResponseStreamEvent], None]:
+        """Yield the response's events in batches. Closing the generator aborts the engine's work.
+
+        Raises:
+            ServiceError: before the first event only.
+
+        """
+        model = self._model(request.model)
+        validate(request, model, self._stream.limits)
+        if unoffered := unoffered_tool_types(request):
+            _log.warning("tools left out, not offered here: %s", ", ".join(unoffered))
+        prompt = self._dialect.render(request)
+        response = opened_response(
+            request, model, response_id=f"resp_{self._new_id()}", created_at=int(self._clock())
+        )
+        generation = self._generation(request, model, prompt, response.id)
+        turn = _Turn(ResponseBuilder(response), self._dialect.splitter(request), len(prompt), self._clock)
+        builder = turn.builder
+        async with (
+            self._engine.generate(generation) as chunks,
+            flushing(chunks, self._policy(request)) as flushes,
+        ):
+            builder.start()
+            yield builder.take()
+            try:
+                async for flush in flushes:
+                    turn.feed(flush)
+                    if turn.over:
+                        break
+                    if (events := builder.take()) or not flush.token_ids:
+                        yield events
+                turn.end()
+            except ServiceError as fault:
+                _log.error("response %s failed: %s", response.id, fault.message)
+                turn.fail(fault.message)
+            except Exception:
+                _log.exception("response %s failed", response.id)
+                turn.fail("The server had an internal error. Try again.")
+        yield builder.take()
+
+    def _model(self, name: str) -> ModelInfo:
+        if not name:
+            raise InvalidRequest("model is missing: name one of GET /v1/models.", param="model")
+        for model in self._engine.models():
+            if model.id == name:
+                return model
+        raise NotFound(
+            f"The model {name[:100]!r} does not exist here: GET /v1/models lists those that do.",
+            code="model_not_found",
+            param="model",
+        )
+
+    def _generation(
+        self, request: CreateResponseRequest, model: ModelInfo, prompt: list[int], request_id: str
+    ) -> GenerationRequest:
+        room = model.context_window_tokens - len(prompt)
+        if room <= 0:
+            raise InvalidRequest(
+                f"The input has {len(prompt)} tokens, and the model's context holds "
+                f"{model.context_window_tokens} with the output: shorten it.",
+                code="context_length_exceeded",
+                param="input",
+            )
+        return GenerationRequest(
+            request_id=request_id,
+            model=model.id,
+            prompt_token_ids=prompt,
+            stop_token_ids=sorted(self._dialect.stop_token_ids),
+            max_tokens=min(request.max_output_tokens, room)
+            if request.HasField("max_output_tokens")
+            else room,
+            temperature=request.temperature if request.HasField("temperature") else model.default_temperature,
+            top_p=request.top_p if request.HasField("top_p") else model.default_top_p,
+            guidance=guidance(request),
+        )
+
+    def _policy(self, request: CreateResponseRequest) -> FlushPolicy:
+        options, default = request.stream_options, self._stream
+        interval_ms = (
+            options.stream_interval_ms if options.HasField("stream_interval_ms") else default.interval_ms
+        )
+        return FlushPolicy(
+            interval_tokens=options.stream_interval or default.interval_tokens,
+            interval_s=interval_ms / 1000,
+            boundary_token_ids=self._dialect.boundary_token_ids,
+            silence_s=default.silence_s,
+        )
+
+
+class _Turn:
+    """What the model says, from its first token to the terminal event. Sans-IO."""
+
+    def __init__(
+        self, builder: ResponseBuilder, splitter: Splitter, input_tokens: int, clock: Callable[[], float]
+    ) -> None:
+        self.builder = builder
+        self._splitter = splitter
+        self._input_tokens = input_tokens
+        self._cached_tokens = 0
+        self._clock = clock
+        self._reason: FinishReason | None = None
+
+    @property
+    def over(self) -> bool:
+        """The model has ended its turn, or the engine has ended it."""
+        return self._splitter.ended or self._reason is not None
+
+    def feed(self, flush: Flush) -> None:
+        if flush.cached_tokens is not None:
+            self._cached_tokens = flush.cached_tokens
+        self._reason = flush.finish_reason
+        self.builder.apply(self._splitter.feed(flush.token_ids))
+
+    def end(self) -> None:
+        if not self.over:
+            raise EngineFailed("The model's output ended early. Try again.")
+        cut = self._reason is FinishReason.LENGTH and not self._splitter.closed
+        self.builder.apply(self._splitter.finish(cut=cut))
+        if cut:
+            self.builder.cut(self._usage())
+        else:
+            self.builder.complete(self._usage(), completed_at=int(self._clock()))
+
+    def fail(self, message: str) -> None:
+        self.builder.fail(self._usage(), ResponseError(code="server_error", message=message))
+
+    def _usage(self) -> Usage:
+        output_tokens = self._splitter.tokens
+        return Usage(
+            input_tokens=self._input_tokens,
+            input_tokens_details=InputTokensDetails(cached_tokens=self._cached_tokens),
+            output_tokens=output_tokens,
+            output_tokens_details=OutputTokensDetails(reasoning_tokens=self._splitter.reasoning_tokens),
+            total_tokens=self._input_tokens + output_tokens,
+        )
