@@ -123,9 +123,8 @@ class _Encoders:
         if field.is_map or field.is_repeated:
             return self._many(field)
         convert = self._value(field)
-        if convert and (field.raw or field.enum):
-            # Neither "" nor an enum's zero has a JSON form: here zero is unset, `optional` or not.
-            return _when_not_zero(field, convert)
+        if convert and field.enum:
+            return _when_named(field, convert)
         return _when_set(field, convert) if field.optional else _always(field.name, convert)
 
     def _many(self, field: Field) -> Step:
@@ -154,7 +153,8 @@ class _Encoders:
     def _value(self, field: Field) -> Encoder | None:
         """The encoder of one value of a field, None when it is printed as it is."""
         if field.raw:
-            return _raw(field)
+            embed = _raw(field)
+            return lambda text: embed(text) if text else None
         if field.message:
             return self.of(field.message)
         if field.enum:
@@ -191,7 +191,8 @@ def _when_set(field: Field, convert: Encoder | None) -> Step:
     return step
 
 
-def _when_not_zero(field: Field, convert: Encoder) -> Step:
+def _when_named(field: Field, convert: Encoder) -> Step:
+    """An enum's zero has no name: it is unset, `optional` or not."""
     name, null = field.name, field.null_when_unset
 
     def step(message: Message, keys: dict[str, Any]) -> None:

@@ -35,6 +35,7 @@ class Mismatch(Exception):  # noqa: N818 - never leaves this package
         problem: what goes after the path in a sentence. It never holds the value.
         code: OpenAI's error code.
         path: the parts of the path, the innermost first.
+
     """
 
     def __init__(self, problem: str, code: str = "invalid_type") -> None:

@@ -37,6 +37,7 @@ class Field:
         is_map: whether the field is a map from strings.
         optional: whether unset differs from zero.
         null_when_unset, omit_when_empty, raw, tag: see `JsonField` in json.proto.
+
     """
 
     name: str
@@ -77,6 +78,7 @@ class Tagged:
         unknown: the member for what the contract does not know, if there is one.
         beside: the fields beside the oneof, without `type`.
         has_type: whether a field `type` stands beside the oneof. It repeats the tag.
+
     """
 
     oneof: str
@@ -92,6 +94,7 @@ class Bare:
 
     Attributes:
         members: by JSON kind: "string", "number", "boolean", "array" or "object".
+
     """
 
     oneof: str
@@ -106,6 +109,7 @@ def shape_of(message: Descriptor) -> Shape:
 
     Raises:
         TypeError: the contract says something that the rules cannot express.
+
     """
     options = _options(message)
     match options.union:

@@ -17,8 +17,9 @@ import orjson
 
 from service.errors import InvalidRequest
 
-MAX_NESTING_LEVELS = 100
-"""Deepest nesting of arrays and objects that is read, in levels; protobuf's own limit for messages."""
+MAX_NESTING_LEVELS = 64
+"""Deepest nesting of arrays and objects that is read, in levels. What is read stays within protobuf's own
+limit of 100 messages in one another."""
 
 # The quote at the end is optional so that an unfinished string costs one pass, not one for each quote in it.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -56,6 +57,7 @@ def parse(data: bytes) -> JsonValue:
 
     Raises:
         InvalidRequest: with code `invalid_json`, when it is not JSON or is nested too deep.
+
     """
     levels = max(
         accumulate(_STEP[byte] for byte in _STRING.sub(b"", data).translate(None, _NOT_BRACKETS)), default=0
@@ -84,6 +86,7 @@ def embed(text: str) -> orjson.Fragment:
 
     Raises:
         ValueError: when it is not JSON.
+
     """
     orjson.loads(text)
     # JSON has line breaks only between tokens, where a space means the same.

@@ -2,12 +2,12 @@
 
 No message is known here by name. `json.proto` holds the rules, and the contract says where a field departs
 from them. What they leave open:
-  - A number of type double that is integral is printed as an integer. NaN and infinities have no JSON.
+  - NaN and infinities have no JSON.
   - The keys of a map are printed in sorted order; every other key in the order of the contract, `type` first.
   - Raw JSON is printed as it is, on one line. It is read without its white space, but with its keys in their
     order and its numbers as they were written.
-  - An enum's zero and an empty raw string are unset. The tag of a union is printed from its member; a field
-    `type` beside the oneof repeats it, and is filled in when read.
+  - The tag of a union is printed from its member; a field `type` beside the oneof repeats it, and is filled
+    in when read.
   - In an array or a map null is an error. An integer may be written `1.0`. Of repeated keys the last wins.
 
 Both directions are planned when a message type is first seen, and cost no look at its descriptor after that.
@@ -40,6 +40,7 @@ def encode(message: Message) -> bytes:
         ValueError: the message has no JSON: a union without a member, an enum number without a name, NaN or
             an infinity, raw text that is not JSON. Messages of our own making never do; a caller's message is
             to be checked first.
+
     """
     message_class = type(message)
     encoder = _encoders.get(message_class)
@@ -57,6 +58,7 @@ def decode(message_class: type[_M], data: bytes) -> _M:
         InvalidRequest: the text is not JSON (code `invalid_json`), or a value is of the wrong type
             (`invalid_type`), not one of the accepted ones (`unknown_value`) or out of its type's range
             (`invalid_value`). `param` is the value's path; the message never holds the value.
+
     """
     decoder = _decoders.get(message_class)
     if decoder is None:

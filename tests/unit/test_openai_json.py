@@ -46,6 +46,7 @@ message Raw {
   optional string schema = 1 [(json).raw = true];
   repeated string documents = 2 [(json).raw = true, (json).omit_when_empty = true];
 }
+message RawAlways { string arguments = 1 [(json).raw = true]; }
 enum Color { COLOR_UNSPECIFIED = 0; COLOR_RED = 1; COLOR_DARK_BLUE = 2; }
 message Paint { Color color = 1; optional Color trim = 2; }
 message Empty {}
@@ -152,6 +153,8 @@ BOTH_WAYS = [
         r"""schema: '{"z":1,"a":123456789012345678901234567890,"f":[1.0,1.50,1E5,-0,0.30000000000000004]}'""",
         '{"schema":{"z":1,"a":123456789012345678901234567890,"f":[1.0,1.50,1E5,-0,0.30000000000000004]}}',
     ),
+    ("RawAlways", "", '{"arguments":null}'),
+    ("RawAlways", "arguments: '\"\"'", '{"arguments":""}'),
     ("Raw", "schema: 'true' documents: '[]' documents: '\"\"'", '{"schema":true,"documents":[[],""]}'),
     # 6. Tagged unions: type first and once, then what stands beside the oneof.
     ("Event", 'type: "text.delta" delta { delta: "a" }', '{"type":"text.delta","number":0,"delta":"a"}'),
@@ -208,6 +211,7 @@ READ_AS = [
     # Raw JSON loses its white space and no more.
     ("Raw", '{"schema": {"b" :\n[1.10,\t2 ],"\\u0061":"\\u00e9"} }', '{"schema":{"b":[1.10,2],"a":"é"}}'),
     ("Raw", '{"schema":null}', "{}"),
+    ("RawAlways", '{"arguments":null}', "{}"),
     ("Plain", ' {"text":"\\ud83d\\ude00"} \n', '{"text":"😀"}'),
 ]
 
@@ -344,26 +348,27 @@ def test_nesting_is_limited(contract: Callable[[str], type[Message]]) -> None:
     deepest = tower(MAX_NESTING_LEVELS)
     message = decode(contract("Raw"), deepest)
     assert encode(message) == deepest
-    with pytest.raises(InvalidRequest, match="nested 101 levels deep; 100 is the limit") as caught:
+    with pytest.raises(InvalidRequest, match="nested 65 levels deep; 64 is the limit") as caught:
         decode(contract("Raw"), tower(MAX_NESTING_LEVELS + 1))
     assert caught.value.code == "invalid_json"
 
 
 @pytest.mark.parametrize(
-    "data", [b"[" * 10**6, b'{"a":' * 10**6, b'"' + b'\\"[' * 10**6, b"[" * 99 + b'"' * 10**6]
+    "data", [b"[" * 10**6, b'{"a":' * 10**6, b'"' + b'\\"[' * 10**6, b"[" * 64 + b'"' * 10**6]
 )
 def test_hostile_bodies_are_refused_at_once(contract: Callable[[str], type[Message]], data: bytes) -> None:
     with pytest.raises(InvalidRequest):
         decode(contract("Raw"), data)
 
 
-@pytest.mark.timeout(20)
 def test_messages_as_deep_as_the_limit_allows_are_read_and_printed(
     contract: Callable[[str], type[Message]],
 ) -> None:
     inner = MAX_NESTING_LEVELS // 2
     json = b'{"type":"tree","children":[' * inner + b"]}" * inner
-    assert encode(decode(contract("Item"), json)) == json
+    message = decode(contract("Item"), json)
+    assert encode(message) == json
+    assert contract("Item").FromString(message.SerializeToString()) == message
 
 
 @pytest.mark.parametrize(
@@ -373,7 +378,6 @@ def test_messages_as_deep_as_the_limit_allows_are_read_and_printed(
         ("Plain", "ratio: inf"),
         ("Plain", "ratio: -inf"),
         ("Raw", "schema: '{'"),
-        ("Raw", "documents: ''"),
         ("Raw", "schema: '1,\"text\":2'"),
         ("Paint", "color: 9"),
         ("Event", 'type: "nothing"'),
