@@ -481,6 +481,7 @@ class Model(_message.Message):
     OBJECT_FIELD_NUMBER: _builtins.int
     CREATED_FIELD_NUMBER: _builtins.int
     OWNED_BY_FIELD_NUMBER: _builtins.int
+    SHUTDOWN_DATE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """What requests call it."""
     object: _builtins.str
@@ -489,6 +490,8 @@ class Model(_message.Message):
     """When the model was made, in seconds since 1970, UTC."""
     owned_by: _builtins.str
     """Who made the model."""
+    shutdown_date: _builtins.str
+    """The day from which requests may no longer name it. Unset: not decided."""
     def __init__(
         self,
         *,
@@ -496,11 +499,14 @@ class Model(_message.Message):
         object: _builtins.str = ...,
         created: _builtins.float = ...,
         owned_by: _builtins.str = ...,
+        shutdown_date: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_shutdown_date", b"_shutdown_date", "shutdown_date", b"shutdown_date"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "id", b"id", "object", b"object", "owned_by", b"owned_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shutdown_date", b"_shutdown_date", "created", b"created", "id", b"id", "object", b"object", "owned_by", b"owned_by", "shutdown_date", b"shutdown_date"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__shutdown_date: _TypeAlias = _typing.Literal["shutdown_date"]  # noqa: Y015
+    _WhichOneofArgType__shutdown_date: _TypeAlias = _typing.Literal["_shutdown_date", b"_shutdown_date"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shutdown_date) -> _WhichOneofReturnType__shutdown_date | None: ...
 
 Global___Model: _TypeAlias = Model  # noqa: Y015
