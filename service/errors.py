@@ -75,3 +75,7 @@ class EngineFailed(ServiceError):
     """The engine broke while generating. The message is the engine adapter's own, safe to show."""
 
     default_code = "server_error"
+
+
+class StartupError(Exception):
+    """The service cannot start; the message says why and what to do, in one line."""

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from service.errors import InvalidRequest, NotFound
+
 
 class FinishReason(Enum):
     """Why an engine stopped by itself."""
@@ -109,9 +111,7 @@ class ModelInfo:
 class Engine(Protocol):
     """A source of tokens. See the module's rules."""
 
-    def generate(
-        self, request: GenerationRequest
-    ) -> AbstractAsyncContextManager[AsyncIterator[TokenChunk]]:
+    def generate(self, request: GenerationRequest) -> AbstractAsyncContextManager[AsyncIterator[TokenChunk]]:
         """Admit `request` on entry and abort it on exit; yield its chunks in between."""
         ...
 
@@ -126,3 +126,22 @@ class Engine(Protocol):
     async def close(self) -> None:
         """Free everything. Running generations have ended before."""
         ...
+
+
+def find_model(engine: Engine, name: str) -> ModelInfo:
+    """Return the engine's model of that name.
+
+    Raises:
+        InvalidRequest: no name is given.
+        NotFound: there is no model of that name.
+    """
+    if not name:
+        raise InvalidRequest("model is missing: name one of GET /v1/models.", param="model")
+    for model in engine.models():
+        if model.id == name:
+            return model
+    raise NotFound(
+        f"The model {name[:100]!r} does not exist here: GET /v1/models lists those that do.",
+        code="model_not_found",
+        param="model",
+    )

@@ -1,8 +1,8 @@
 """One response, from its request to its last event: engine, flush, splitter, builder in a row.
 
 Both RPC faces iterate over `ResponseRunner.run`. It yields batches of events, one batch a flush. Whatever is
-wrong before the first event is raised; from the first event on nothing is raised, and the last batch ends with
-exactly one terminal event. An empty batch says that nothing has happened for a while.
+wrong before the first event is raised; from the first event on nothing is raised, and the last batch ends
+with exactly one terminal event. An empty batch says that nothing has happened for a while.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from openresponses.v1.response_pb2 import InputTokensDetails, OutputTokensDetail
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.base import Dialect, Splitter
-from service.engine.base import Engine, FinishReason, GenerationRequest, ModelInfo
-from service.errors import EngineFailed, InvalidRequest, NotFound, ServiceError
+from service.engine.base import Engine, FinishReason, GenerationRequest, ModelInfo, find_model
+from service.errors import EngineFailed, InvalidRequest, ServiceError
 from service.run.builder import ResponseBuilder
 from service.run.flush import Flush, FlushPolicy, flushing
 from service.run.opening import opened_response, unoffered_tool_types
@@ -65,7 +65,7 @@ class ResponseRunner:
             ServiceError: before the first event only.
 
         """
-        model = self._model(request.model)
+        model = find_model(self._engine, request.model)
         validate(request, model, self._stream.limits)
         if unoffered := unoffered_tool_types(request):
             _log.warning("tools left out, not offered here: %s", ", ".join(unoffered))
@@ -97,18 +97,6 @@ class ResponseRunner:
                 _log.exception("response %s failed", response.id)
                 turn.fail("The server had an internal error. Try again.")
         yield builder.take()
-
-    def _model(self, name: str) -> ModelInfo:
-        if not name:
-            raise InvalidRequest("model is missing: name one of GET /v1/models.", param="model")
-        for model in self._engine.models():
-            if model.id == name:
-                return model
-        raise NotFound(
-            f"The model {name[:100]!r} does not exist here: GET /v1/models lists those that do.",
-            code="model_not_found",
-            param="model",
-        )
 
     def _generation(
         self, request: CreateResponseRequest, model: ModelInfo, prompt: list[int], request_id: str

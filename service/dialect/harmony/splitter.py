@@ -21,8 +21,8 @@ turn begins inside a header.
 On well-formed input it agrees with openai-harmony's StreamableParser. What models really emit is often
 malformed; these rules make every token sequence a sequence of well-formed messages:
 
-  1. Header words are found wherever they stand, glued or in any order; `header.py` knows them.
-  2. A missing `<|end|>` or `<|start|>` is supplied: a start or channel marker inside content ends the message.
+  1. Header words are found wherever they stand, glued or in any order; see `header.py`.
+  2. A missing `<|end|>` or `<|start|>` is supplied: a start or channel marker in content ends the message.
   3. Control tokens out of place, unknown ones included, are dropped; they never become text.
   4. A header that never reaches `<|message|>` gives a message of the text that is no header word. One without
      any channel, recipient or text gives nothing.

@@ -1,0 +1,45 @@
+"""`python -m service`: serve until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+
+from pydantic import ValidationError
+from pydantic_settings import CliApp, SettingsError
+
+from service.config import Settings
+from service.errors import StartupError
+
+
+def main() -> int:
+    """Run the service; return the exit status: 0 after a clean stop, 1 for what it could not start with."""
+    try:
+        settings = CliApp.run(Settings)
+    except ValidationError as error:
+        for fault in error.errors():
+            flag = "--" + "-".join(str(part) for part in fault["loc"]).replace("_", "-")
+            print(f"{flag}: {fault['msg']}", file=sys.stderr)  # noqa: T201
+        return 1
+    except SettingsError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    # Imported here: flags are checked, and `--help` answers, before the model's libraries load.
+    from service.server import serve
+
+    try:
+        asyncio.run(serve(settings))
+    except StartupError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""The service's settings: every one is a flag, and an environment variable with the prefix OPENRESPONSES_."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Serves OpenAI's Responses API over gRPC."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="OPENRESPONSES_",
+        env_ignore_empty=True,
+        cli_prog_name="python -m service",
+        cli_kebab_case=True,
+        cli_implicit_flags=True,
+        cli_hide_none_type=True,
+        cli_avoid_json=True,
+    )
+
+    engine: Literal["embedded", "scripted"] = Field(
+        "embedded", description="Where tokens come from: the bundled CPU model, or a script."
+    )
+    script: Path | None = Field(None, description="The scripted engine's file of turns.")
+    model: Path | None = Field(None, description="A GGUF file for the embedded engine, instead of its own.")
+    listen: str = Field("127.0.0.1:50051", description="HOST:PORT for gRPC; port 0 picks a free one.")
+    stream_interval: Annotated[int, Field(ge=1)] = Field(4, description="Tokens to a flush.")
+    stream_interval_ms: Annotated[int, Field(ge=0)] = Field(
+        100, description="Milliseconds after which waiting tokens are flushed all the same."
+    )
+    max_stream_interval: Annotated[int, Field(ge=1)] = Field(
+        1024, description="Most tokens to a flush that a request may ask for."
+    )
+    max_stream_interval_ms: Annotated[int, Field(ge=0)] = Field(
+        10_000, description="Most milliseconds to a flush that a request may ask for."
+    )
+    slots: Annotated[int, Field(ge=1)] = Field(4, description="Responses that the engine works on at once.")
+    max_queued_requests: Annotated[int, Field(ge=0)] = Field(
+        64, description="Responses that may wait for a slot; beyond, requests are refused with 429."
+    )
+    keepalive_s: Annotated[float, Field(gt=0)] = Field(
+        15.0, description="Seconds of silence after which an HTTP stream gets a comment line."
+    )
+    grace_s: Annotated[float, Field(ge=0)] = Field(
+        30.0, description="Seconds that running streams have to finish after SIGTERM."
+    )
+    max_request_bytes: Annotated[int, Field(ge=1024)] = Field(
+        33 * 1024 * 1024, description="Largest gRPC request, in bytes; the gateway's limit is 32 MiB of body."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="How much goes to standard error."
+    )
+
+    @field_validator("listen")
+    @classmethod
+    def _host_and_port(cls, value: str) -> str:
+        host, colon, port = value.rpartition(":")
+        if not (host and colon and port.isdecimal() and int(port) < 2**16):
+            raise ValueError("must be HOST:PORT, for example 127.0.0.1:50051 or [::1]:0")
+        return value

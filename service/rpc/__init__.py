@@ -1,0 +1,1 @@
+"""The two faces of the service, typed and HTTP, and what they share."""

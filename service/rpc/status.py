@@ -1,0 +1,104 @@
+"""The only map from the domain's errors to gRPC statuses and OpenAI's error JSON.
+
+Both forms leave in the trailing metadata of one status: google.rpc.Status with ErrorInfo (and RetryInfo) for
+gRPC clients, and for the gateway the HTTP body under `openai-error-bin`, with `retry-after` beside it. The
+HTTP status follows from the gRPC code by the gateway's standard table.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final
+
+import grpc
+import orjson
+from google.protobuf import any_pb2, duration_pb2
+from google.rpc import error_details_pb2, status_pb2
+
+from service.errors import (
+    EngineFailed,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    ServiceError,
+    Unavailable,
+)
+
+_log = logging.getLogger(__name__)
+
+ERROR_DOMAIN: Final = "openresponses"
+ERROR_BODY_KEY: Final = "openai-error-bin"
+_STATUS_DETAILS_KEY: Final = "grpc-status-details-bin"
+
+# Error class: gRPC code, and OpenAI's error type. HTTP: 400, 404, 429, 503, 500.
+_CODES: Final[Mapping[type[ServiceError], tuple[grpc.StatusCode, str]]] = {
+    InvalidRequest: (grpc.StatusCode.INVALID_ARGUMENT, "invalid_request_error"),
+    NotFound: (grpc.StatusCode.NOT_FOUND, "invalid_request_error"),
+    Overloaded: (grpc.StatusCode.RESOURCE_EXHAUSTED, "rate_limit_error"),
+    Unavailable: (grpc.StatusCode.UNAVAILABLE, "server_error"),
+    EngineFailed: (grpc.StatusCode.INTERNAL, "server_error"),
+}
+
+_INTERNAL: Final = EngineFailed("The server had an internal error. Try again.")
+
+
+class ErrorsAsStatus:
+    """An async context that aborts the call with the right status when its block raises.
+
+    Cancellation passes. What is not a ServiceError is a bug: it is logged with its traceback, and the caller
+    is told nothing of it.
+    """
+
+    def __init__(self, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        self._context = context
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None or not isinstance(error, Exception) or isinstance(error, grpc.aio.AbortError):
+            return
+        if not isinstance(error, ServiceError):
+            _log.error("call failed", exc_info=error)
+            error = _INTERNAL
+        code, _ = _CODES[type(error)]
+        self._context.set_trailing_metadata(trailing_metadata(error))
+        await self._context.abort(code, error.message)
+
+
+def trailing_metadata(error: ServiceError) -> tuple[tuple[str, str | bytes], ...]:
+    """Return what goes with the status of `error`, for both kinds of client."""
+    code, _ = _CODES[type(error)]
+    number, _ = code.value
+    details = [
+        error_details_pb2.ErrorInfo(
+            reason=error.code,
+            domain=ERROR_DOMAIN,
+            metadata={"param": error.param} if error.param is not None else {},
+        )
+    ]
+    metadata: list[tuple[str, str | bytes]] = [(ERROR_BODY_KEY, error_body(error))]
+    if isinstance(error, Overloaded):
+        delay = duration_pb2.Duration(seconds=error.retry_after_s)
+        details.append(error_details_pb2.RetryInfo(retry_delay=delay))
+        metadata.append(("retry-after", str(error.retry_after_s)))
+    status = status_pb2.Status(code=number, message=error.message, details=[_packed(d) for d in details])
+    return (*metadata, (_STATUS_DETAILS_KEY, status.SerializeToString()))
+
+
+def error_body(error: ServiceError) -> bytes:
+    """Return OpenAI's error JSON."""
+    _, type_ = _CODES[type(error)]
+    return orjson.dumps(
+        {"error": {"message": error.message, "type": type_, "param": error.param, "code": error.code}}
+    )
+
+
+def _packed(message: error_details_pb2.ErrorInfo | error_details_pb2.RetryInfo) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(message)
+    return packed
