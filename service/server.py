@@ -18,7 +18,7 @@ from openresponses.v1.openai_http_pb2_grpc import add_OpenAIHttpServiceServicer_
 from openresponses.v1.service_pb2_grpc import add_ResponsesServiceServicer_to_server
 
 from service.config import Settings
-from service.dialect.harmony import HarmonyDialect
+from service.dialect.harmony.dialect import HarmonyDialect
 from service.engine import create_engine
 from service.engine.base import Engine
 from service.rpc.openai_http import OpenAIHttpServicer

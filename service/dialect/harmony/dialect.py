@@ -1,0 +1,35 @@
+"""Harmony as a `Dialect`: what the service needs of it, in one place."""
+
+from __future__ import annotations
+
+from openresponses.v1.service_pb2 import CreateResponseRequest
+
+from service.dialect.harmony import vocabulary
+from service.dialect.harmony.prompt import render
+from service.dialect.harmony.splitter import HarmonySplitter
+
+
+class HarmonyDialect:
+    """The `Dialect` of gpt-oss models."""
+
+    # The model ends its turn with a return, or hands over to a function with a call.
+    stop_token_ids = frozenset({vocabulary.RETURN, vocabulary.CALL})
+    # A message marker opens an item, the others close one.
+    boundary_token_ids = frozenset(
+        {vocabulary.MESSAGE, vocabulary.END, vocabulary.RETURN, vocabulary.CALL, vocabulary.END_OF_TEXT}
+    )
+
+    def __init__(self) -> None:
+        """Load the vocabulary, so that the first request does not wait for it."""
+        vocabulary.load_encoding()
+        vocabulary.token_bytes()
+
+    def render(self, request: CreateResponseRequest) -> list[int]:
+        """Return the prompt tokens, up to `<|start|>assistant`."""
+        return render(request)
+
+    def splitter(self, request: CreateResponseRequest) -> HarmonySplitter:
+        """Return a splitter for the turn that answers `request`."""
+        functions = frozenset(tool.function.name for tool in request.tools if tool.HasField("function"))
+        one_call = request.HasField("parallel_tool_calls") and not request.parallel_tool_calls
+        return HarmonySplitter(functions, one_call=one_call)
