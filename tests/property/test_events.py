@@ -1,4 +1,4 @@
-"""Any chunking of the same tokens gives the same events, but for how deltas are grouped; every stream is right."""
+"""Any chunking of the same tokens gives the same events, but for how deltas are grouped; streams are right."""
 
 import json
 from typing import Any
@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openresponses.v1.response_pb2 import OutputTokensDetails, ResponseError, Usage
 from openresponses.v1.service_pb2 import CreateResponseRequest
+
 from service.dialect.harmony.splitter import HarmonySplitter
 from service.engine.base import ModelInfo
 from service.run.builder import ResponseBuilder
 from service.run.opening import opened_response
 from service.wire.openai_json import encode
 from service.wire.stream_rules import check_stream
-
 from tests.property.turns import chunkings, soups, turn_tokens, written_turns
 
 MODEL = ModelInfo(id="m", context_window_tokens=1000)

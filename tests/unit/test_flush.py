@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+
 from service.engine.base import FinishReason, TokenChunk
 from service.errors import EngineFailed
 from service.run.flush import Flush, FlushPolicy, flushing
@@ -94,7 +95,7 @@ async def test_a_slow_reader_gets_fewer_and_larger_flushes_and_the_engine_is_hel
 
     async def source() -> AsyncIterator[TokenChunk]:
         nonlocal read
-        for read in range(1, 101):  # noqa: B007 - counted for the test
+        for read in range(1, 101):
             yield TokenChunk([read])
         yield TokenChunk([], FinishReason.STOP)
 
