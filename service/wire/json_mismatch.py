@@ -28,7 +28,7 @@ KINDS: dict[type, tuple[str, str]] = {
 """The JSON kind of a parsed value, and how a sentence names it."""
 
 
-class Mismatch(Exception):  # noqa: N818 - never leaves this package
+class Mismatch(Exception):
     """The value at a path is not what the contract expects.
 
     Attributes:

