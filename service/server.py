@@ -19,8 +19,8 @@ from openresponses.v1.service_pb2_grpc import add_ResponsesServiceServicer_to_se
 
 from service.config import Settings
 from service.dialect.harmony.dialect import HarmonyDialect
-from service.engine import create_engine
 from service.engine.base import Engine
+from service.engine.factory import create_engine
 from service.rpc.openai_http import OpenAIHttpServicer
 from service.rpc.responses import ResponsesServicer
 from service.run.run import ResponseRunner, StreamSettings
