@@ -1,0 +1,70 @@
+"""Dependencies point inward only: what a module of `service` may import, by its place."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Place: the places that it may import, itself included. A longer name wins over its folder's.
+MAY_IMPORT = {
+    "service.__main__": {"service.config", "service.errors", "service.server"},
+    "service.server": {"service.config", "service.dialect", "service.engine", "service.rpc", "service.run"},
+    "service.config": set(),
+    "service.errors": set(),
+    "service.rpc": {"service.rpc", "service.run", "service.wire", "service.engine.base", "service.errors"},
+    "service.run": {"service.run", "service.dialect.base", "service.engine.base", "service.errors"},
+    "service.wire": {"service.wire", "service.errors"},
+    "service.dialect": {"service.dialect", "service.errors", "service.run.validation"},
+    "service.engine": {"service.engine", "service.dialect.harmony", "service.errors"},
+    "service.engine.base": {"service.errors"},
+    "service.engine.factory": {"service.engine", "service.config", "service.errors"},
+}
+# The sans-IO parts know no event loop, transport, clock or randomness.
+SANS_IO = (
+    "service.dialect",
+    "service.wire",
+    "service.run.builder",
+    "service.run.opening",
+    "service.run.validation",
+)
+IO_MODULES = {"asyncio", "grpc", "time", "datetime", "random", "uuid", "secrets", "threading", "socket"}
+# Setting up the vocabulary reads and writes its file, once, at start.
+GENERATED = "openresponses"
+
+
+def modules() -> dict[str, Path]:
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / "service").rglob("*.py")
+    }
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def within(name: str, places: set[str]) -> bool:
+    return any(name == place or name.startswith(place + ".") for place in places)
+
+
+@pytest.mark.parametrize("name", sorted(set(modules()) - {"service"}))
+def test_imports_point_inward(name):
+    place = max((p for p in MAY_IMPORT if within(name, {p})), key=len)
+    known = set(modules())
+    internal = {i for i in imports(modules()[name]) if i in known and i != "service"}
+    # `from service.dialect.harmony import vocabulary` names the package too; its modules decide.
+    packages = {i for i in internal if any(other.startswith(i + ".") for other in internal)}
+    assert {i for i in internal - packages if not within(i, MAY_IMPORT[place])} == set()
+
+
+@pytest.mark.parametrize("name", sorted(n for n in modules() if within(n, set(SANS_IO))))
+def test_sans_io_parts_know_no_io(name):
+    assert {i.partition(".")[0] for i in imports(modules()[name])} & IO_MODULES == set()
