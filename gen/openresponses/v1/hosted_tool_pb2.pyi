@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from openresponses.v1 import json_pb2 as _json_pb2
 from openresponses.v1 import value_pb2 as _value_pb2
 import builtins as _builtins
 import sys
@@ -63,45 +64,141 @@ Global___FileSearchTool: _TypeAlias = FileSearchTool  # noqa: Y015
 
 @_typing.final
 class FileSearchFilter(_message.Message):
-    """A condition on a file's attributes: either a comparison, with `key` and `value`, or a combination, with
-    `filters`.
-    """
+    """A condition on a file's attributes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    TYPE_FIELD_NUMBER: _builtins.int
+    EQ_FIELD_NUMBER: _builtins.int
+    NE_FIELD_NUMBER: _builtins.int
+    GT_FIELD_NUMBER: _builtins.int
+    GTE_FIELD_NUMBER: _builtins.int
+    LT_FIELD_NUMBER: _builtins.int
+    LTE_FIELD_NUMBER: _builtins.int
+    ONE_OF_FIELD_NUMBER: _builtins.int
+    NONE_OF_FIELD_NUMBER: _builtins.int
+    ALL_FIELD_NUMBER: _builtins.int
+    ANY_FIELD_NUMBER: _builtins.int
+    UNKNOWN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def eq(self) -> Global___ComparisonFilter:
+        """Equal to."""
+
+    @_builtins.property
+    def ne(self) -> Global___ComparisonFilter:
+        """Not equal to."""
+
+    @_builtins.property
+    def gt(self) -> Global___ComparisonFilter:
+        """Greater than."""
+
+    @_builtins.property
+    def gte(self) -> Global___ComparisonFilter:
+        """Greater than or equal to."""
+
+    @_builtins.property
+    def lt(self) -> Global___ComparisonFilter:
+        """Less than."""
+
+    @_builtins.property
+    def lte(self) -> Global___ComparisonFilter:
+        """Less than or equal to."""
+
+    @_builtins.property
+    def one_of(self) -> Global___ComparisonFilter:
+        """One of a list."""
+
+    @_builtins.property
+    def none_of(self) -> Global___ComparisonFilter:
+        """None of a list."""
+
+    @_builtins.property
+    def all(self) -> Global___CompoundFilter:
+        """All conditions hold."""
+
+    @_builtins.property
+    def any(self) -> Global___CompoundFilter:
+        """At least one condition holds."""
+
+    @_builtins.property
+    def unknown(self) -> _json_pb2.UnknownVariant:
+        """A kind that this contract does not know."""
+
+    def __init__(
+        self,
+        *,
+        eq: Global___ComparisonFilter | None = ...,
+        ne: Global___ComparisonFilter | None = ...,
+        gt: Global___ComparisonFilter | None = ...,
+        gte: Global___ComparisonFilter | None = ...,
+        lt: Global___ComparisonFilter | None = ...,
+        lte: Global___ComparisonFilter | None = ...,
+        one_of: Global___ComparisonFilter | None = ...,
+        none_of: Global___ComparisonFilter | None = ...,
+        all: Global___CompoundFilter | None = ...,
+        any: Global___CompoundFilter | None = ...,
+        unknown: _json_pb2.UnknownVariant | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "any", b"any", "eq", b"eq", "filter", b"filter", "gt", b"gt", "gte", b"gte", "lt", b"lt", "lte", b"lte", "ne", b"ne", "none_of", b"none_of", "one_of", b"one_of", "unknown", b"unknown"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "any", b"any", "eq", b"eq", "filter", b"filter", "gt", b"gt", "gte", b"gte", "lt", b"lt", "lte", b"lte", "ne", b"ne", "none_of", b"none_of", "one_of", b"one_of", "unknown", b"unknown"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_filter: _TypeAlias = _typing.Literal["eq", "ne", "gt", "gte", "lt", "lte", "one_of", "none_of", "all", "any", "unknown"]  # noqa: Y015
+    _WhichOneofArgType_filter: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_filter) -> _WhichOneofReturnType_filter | None: ...
+
+Global___FileSearchFilter: _TypeAlias = FileSearchFilter  # noqa: Y015
+
+@_typing.final
+class ComparisonFilter(_message.Message):
+    """A condition on one attribute."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
     KEY_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
-    FILTERS_FIELD_NUMBER: _builtins.int
-    type: _builtins.str
-    """Of a comparison: "eq", "ne", "gt", "gte", "lt", "lte", "in" or "nin". Of a combination: "and" or "or"."""
     key: _builtins.str
     """The attribute to compare."""
     @_builtins.property
     def value(self) -> Global___FilterValue:
         """What to compare it with."""
 
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        value: Global___FilterValue | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ComparisonFilter: _TypeAlias = ComparisonFilter  # noqa: Y015
+
+@_typing.final
+class CompoundFilter(_message.Message):
+    """Conditions taken together."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILTERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def filters(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileSearchFilter]:
-        """The conditions to combine."""
+        """The conditions."""
 
     def __init__(
         self,
         *,
-        type: _builtins.str = ...,
-        key: _builtins.str | None = ...,
-        value: Global___FilterValue | None = ...,
         filters: _abc.Iterable[Global___FileSearchFilter] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_key", b"_key", "key", b"key", "value", b"value"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key", b"_key", "filters", b"filters", "key", b"key", "type", b"type", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filters", b"filters"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__key: _TypeAlias = _typing.Literal["key"]  # noqa: Y015
-    _WhichOneofArgType__key: _TypeAlias = _typing.Literal["_key", b"_key"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__key) -> _WhichOneofReturnType__key | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___FileSearchFilter: _TypeAlias = FileSearchFilter  # noqa: Y015
+Global___CompoundFilter: _TypeAlias = CompoundFilter  # noqa: Y015
 
 @_typing.final
 class FilterValue(_message.Message):
