@@ -21,12 +21,17 @@ from service.config import Settings
 from service.dialect.harmony.dialect import HarmonyDialect
 from service.engine.base import Engine
 from service.engine.factory import create_engine
+from service.errors import StartupError
 from service.rpc.openai_http import OpenAIHttpServicer
 from service.rpc.responses import ResponsesServicer
+from service.run.drain import Drain
 from service.run.run import ResponseRunner, StreamSettings
 from service.run.validation import StreamLimits
 
 _log = logging.getLogger(__name__)
+
+_LAST_WRITES_S: Final = 1.0
+"""Seconds for the last messages of finished responses to leave."""
 
 _SERVICES: Final = (
     service_pb2.DESCRIPTOR.services_by_name["ResponsesService"].full_name,
@@ -55,6 +60,7 @@ async def _serve(settings: Settings, engine: Engine) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
+    drain = Drain()
     runner = ResponseRunner(
         engine,
         HarmonyDialect(),
@@ -67,12 +73,13 @@ async def _serve(settings: Settings, engine: Engine) -> None:
                 max_interval_ms=settings.max_stream_interval_ms,
             ),
         ),
+        drain,
         new_id=lambda: uuid.uuid4().hex,
         clock=time.time,
     )
     server = grpc.aio.server(options=_channel_options(settings))
     add_ResponsesServiceServicer_to_server(ResponsesServicer(runner, engine), server)
-    add_OpenAIHttpServiceServicer_to_server(OpenAIHttpServicer(runner, engine), server)
+    add_OpenAIHttpServiceServicer_to_server(OpenAIHttpServicer(runner, engine, drain), server)
     health = HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     reflection.enable_server_reflection(
@@ -80,7 +87,10 @@ async def _serve(settings: Settings, engine: Engine) -> None:
         server,
     )
     host = settings.listen.rpartition(":")[0]
-    port = server.add_insecure_port(settings.listen)
+    try:
+        port = server.add_insecure_port(settings.listen)
+    except RuntimeError as error:
+        raise StartupError(f"Cannot listen on {settings.listen}: is the port taken? See --listen.") from error
     await server.start()
     for name in ("", *_SERVICES):
         await health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -89,7 +99,9 @@ async def _serve(settings: Settings, engine: Engine) -> None:
     await stop.wait()
     _log.info("stopping: running streams have %g s to finish", settings.grace_s)
     await health.enter_graceful_shutdown()
-    await server.stop(settings.grace_s)
+    # Not left to grpc's own grace period: it answers new calls with CANCELLED, which no client retries.
+    await drain.stop(settings.grace_s)
+    await server.stop(_LAST_WRITES_S)
 
 
 def _channel_options(settings: Settings) -> list[tuple[str, int]]:

@@ -24,6 +24,7 @@ from service.engine.base import Engine
 from service.rpc.models import get_model, list_models
 from service.rpc.responses import whole_response
 from service.rpc.status import ErrorsAsStatus
+from service.run.drain import Drain
 from service.run.run import ResponseRunner
 from service.wire.openai_json import decode, encode
 
@@ -36,9 +37,10 @@ _KEEPALIVE: Final = b": keepalive\n\n"
 class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     """Serves OpenAIHttpService from one runner."""
 
-    def __init__(self, runner: ResponseRunner, engine: Engine) -> None:
+    def __init__(self, runner: ResponseRunner, engine: Engine, drain: Drain) -> None:
         self._runner = runner
         self._engine = engine
+        self._drain = drain
 
     async def CreateResponse(  # noqa: N802 - the contract's name
         self, request: HttpBody, context: grpc.aio.ServicerContext[HttpBody, HttpBody]
@@ -75,6 +77,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     ) -> HttpBody:
         """Answer once the engine can serve."""
         async with ErrorsAsStatus(context):
+            self._drain.check_open()
             await self._engine.health()
             return HttpBody(content_type=_JSON, data=b'{"status":"ok"}')
 

@@ -19,6 +19,7 @@ from service.dialect.base import Dialect, Splitter
 from service.engine.base import Engine, FinishReason, GenerationRequest, ModelInfo, find_model
 from service.errors import EngineFailed, InvalidRequest, ServiceError
 from service.run.builder import ResponseBuilder
+from service.run.drain import Drain
 from service.run.flush import Flush, FlushPolicy, flushing
 from service.run.opening import opened_response, unoffered_tool_types
 from service.run.validation import StreamLimits, guidance, validate
@@ -47,6 +48,7 @@ class ResponseRunner:
         engine: Engine,
         dialect: Dialect,
         stream: StreamSettings,
+        drain: Drain,
         *,
         new_id: Callable[[], str],
         clock: Callable[[], float],
@@ -55,6 +57,7 @@ class ResponseRunner:
         self._engine = engine
         self._dialect = dialect
         self._stream = stream
+        self._drain = drain
         self._new_id = new_id
         self._clock = clock
 
@@ -77,6 +80,7 @@ class ResponseRunner:
         turn = _Turn(ResponseBuilder(response), self._dialect.splitter(request), len(prompt), self._clock)
         builder = turn.builder
         async with (
+            self._drain.response(),
             self._engine.generate(generation) as chunks,
             flushing(chunks, self._policy(request)) as flushes,
         ):

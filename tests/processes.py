@@ -1,0 +1,78 @@
+"""Real processes for tests: the service and the gateway, on free ports, found by their ready lines."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+STOP_TIMEOUT_S = 20
+
+
+class Running:
+    """A started process.
+
+    Attributes:
+        address: HOST:PORT that it listens on.
+        process: the process itself.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], address: str, errors: Path) -> None:
+        self.process = process
+        self.address = address
+        self._errors = errors
+
+    def stderr(self) -> str:
+        """What it has written to standard error so far."""
+        return self._errors.read_text()
+
+    def stop(self) -> int:
+        """Ask it to stop, and return its exit status."""
+        self.process.terminate()
+        return self.process.wait(STOP_TIMEOUT_S)
+
+
+@contextmanager
+def start_service(*flags: str | Path) -> Iterator[Running]:
+    """Run the service on a free port."""
+    command = [sys.executable, "-m", "service", "--listen", "127.0.0.1:0", *map(str, flags)]
+    with _started(command, "ready grpc=") as running:
+        yield running
+
+
+@contextmanager
+def start_gateway(grpc_address: str) -> Iterator[Running]:
+    """Run the gateway on a free port, in front of a service."""
+    with _started([str(ROOT / "gateway" / "run"), "0", grpc_address], "ready http=") as running:
+        yield running
+
+
+@contextmanager
+def _started(command: list[str], ready: str) -> Iterator[Running]:
+    with tempfile.TemporaryDirectory() as folder:
+        errors = Path(folder) / "stderr"
+        with (
+            errors.open("w") as stderr,
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=ROOT, env=os.environ
+            ) as process,
+        ):
+            try:
+                line = process.stdout.readline() if process.stdout else ""
+                assert line.startswith(ready), (
+                    f"{command} printed {line!r}, and on stderr:\n{errors.read_text()}"
+                )
+                yield Running(process, line.removeprefix(ready).strip(), errors)
+            except BaseException:
+                sys.stderr.write(errors.read_text())
+                raise
+            finally:
+                process.terminate()
+                try:
+                    process.wait(STOP_TIMEOUT_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise
