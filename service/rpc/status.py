@@ -1,19 +1,19 @@
 """The only map from the domain's errors to gRPC statuses and OpenAI's error JSON.
 
 Both forms leave in the trailing metadata of one status: google.rpc.Status with ErrorInfo (and RetryInfo) for
-gRPC clients, and for the gateway the HTTP body under `openai-error-bin`, with `retry-after` beside it. The
-HTTP status follows from the gRPC code by the gateway's standard table.
+gRPC clients, and for the gateway the HTTP body under `openai-error`, with `retry-after` beside it. The HTTP
+status follows from the gRPC code by the gateway's standard table.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final
 
 import grpc
-import orjson
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
@@ -29,7 +29,7 @@ from service.errors import (
 _log = logging.getLogger(__name__)
 
 ERROR_DOMAIN: Final = "openresponses"
-ERROR_BODY_KEY: Final = "openai-error-bin"
+ERROR_BODY_KEY: Final = "openai-error"
 _STATUS_DETAILS_KEY: Final = "grpc-status-details-bin"
 
 # Error class: gRPC code, and OpenAI's error type. HTTP: 400, 404, 429, 503, 500.
@@ -90,10 +90,10 @@ def trailing_metadata(error: ServiceError) -> tuple[tuple[str, str | bytes], ...
     return (*metadata, (_STATUS_DETAILS_KEY, status.SerializeToString()))
 
 
-def error_body(error: ServiceError) -> bytes:
-    """Return OpenAI's error JSON."""
+def error_body(error: ServiceError) -> str:
+    """Return OpenAI's error JSON, in ASCII as metadata must be."""
     _, type_ = _CODES[type(error)]
-    return orjson.dumps(
+    return json.dumps(
         {"error": {"message": error.message, "type": type_, "param": error.param, "code": error.code}}
     )
 

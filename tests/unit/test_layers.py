@@ -10,7 +10,14 @@ ROOT = Path(__file__).parents[2]
 # Place: the places that it may import, itself included. A longer name wins over its folder's.
 MAY_IMPORT = {
     "service.__main__": {"service.config", "service.errors", "service.server"},
-    "service.server": {"service.config", "service.dialect", "service.engine", "service.rpc", "service.run"},
+    "service.server": {
+        "service.config",
+        "service.dialect",
+        "service.engine",
+        "service.errors",
+        "service.rpc",
+        "service.run",
+    },
     "service.config": set(),
     "service.errors": set(),
     "service.rpc": {"service.rpc", "service.run", "service.wire", "service.engine.base", "service.errors"},

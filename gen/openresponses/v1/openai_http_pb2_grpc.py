@@ -30,7 +30,7 @@ class OpenAIHttpServiceStub:
     """ResponsesService with OpenAI's JSON as payload.
 
     A failed call carries, beside its status, the HTTP body of the error as the trailing metadata
-    `openai-error-bin`, and `retry-after` (seconds) where trying again helps.
+    `openai-error` (JSON in ASCII), and `retry-after` (seconds) where trying again helps.
     """
 
     def __init__(self, channel):
@@ -65,7 +65,7 @@ class OpenAIHttpServiceServicer:
     """ResponsesService with OpenAI's JSON as payload.
 
     A failed call carries, beside its status, the HTTP body of the error as the trailing metadata
-    `openai-error-bin`, and `retry-after` (seconds) where trying again helps.
+    `openai-error` (JSON in ASCII), and `retry-after` (seconds) where trying again helps.
     """
 
     def CreateResponse(self, request, context):
@@ -134,7 +134,7 @@ class OpenAIHttpService:
     """ResponsesService with OpenAI's JSON as payload.
 
     A failed call carries, beside its status, the HTTP body of the error as the trailing metadata
-    `openai-error-bin`, and `retry-after` (seconds) where trying again helps.
+    `openai-error` (JSON in ASCII), and `retry-after` (seconds) where trying again helps.
     """
 
     @staticmethod

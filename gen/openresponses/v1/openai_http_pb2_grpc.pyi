@@ -35,7 +35,7 @@ class OpenAIHttpServiceStub:
     """ResponsesService with OpenAI's JSON as payload.
 
     A failed call carries, beside its status, the HTTP body of the error as the trailing metadata
-    `openai-error-bin`, and `retry-after` (seconds) where trying again helps.
+    `openai-error` (JSON in ASCII), and `retry-after` (seconds) where trying again helps.
     """
 
     @_typing.overload
@@ -60,7 +60,7 @@ class OpenAIHttpServiceAsyncStub(OpenAIHttpServiceStub):
     """ResponsesService with OpenAI's JSON as payload.
 
     A failed call carries, beside its status, the HTTP body of the error as the trailing metadata
-    `openai-error-bin`, and `retry-after` (seconds) where trying again helps.
+    `openai-error` (JSON in ASCII), and `retry-after` (seconds) where trying again helps.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -81,7 +81,7 @@ class OpenAIHttpServiceServicer(metaclass=_abc_1.ABCMeta):
     """ResponsesService with OpenAI's JSON as payload.
 
     A failed call carries, beside its status, the HTTP body of the error as the trailing metadata
-    `openai-error-bin`, and `retry-after` (seconds) where trying again helps.
+    `openai-error` (JSON in ASCII), and `retry-after` (seconds) where trying again helps.
     """
 
     @_abc_1.abstractmethod
