@@ -12,7 +12,7 @@ SCRIPT ?=
 PROTOS := $(sort $(wildcard proto/openresponses/v1/*.proto))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test proto proto-check lint lock clean
+.PHONY: help setup setup-node run test proto proto-check lint lock clean
 
 help: ## List the targets and the variables they take.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,10 +28,16 @@ setup: .venv/installed ## Install everything into .venv, pinned and hash-checked
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	touch $@
 
+setup-node: tests/clients/node/node_modules ## Install the JavaScript clients that the tests use.
+
+tests/clients/node/node_modules: tests/clients/node/package-lock.json
+	npm ci --prefix tests/clients/node --ignore-scripts --no-audit --no-fund --loglevel error
+	touch $@
+
 run: setup ## Start the service and the gateway; Ctrl-C stops both.
 	@HTTP_PORT=$(HTTP_PORT) GRPC_PORT=$(GRPC_PORT) ENGINE=$(ENGINE) MODEL=$(MODEL) SCRIPT=$(SCRIPT) gateway/run-all
 
-test: setup proto-check lint ## Check generated code, style and types, then run every test.
+test: setup setup-node proto-check lint ## Check generated code, style and types, then run every test.
 	$(BIN)/pytest
 
 proto: setup ## Lint proto/ and generate gen/ from it.
@@ -51,4 +57,4 @@ lock: ## Pin the newest versions into requirements.lock (needs uv).
 	  --no-emit-index-url --no-header --no-annotate --quiet pyproject.toml -o requirements.lock
 
 clean: ## Remove what the targets above installed and made.
-	rm -rf .venv .build .mypy_cache .pytest_cache .ruff_cache .hypothesis tests/clients/node_modules
+	rm -rf .venv .build .mypy_cache .pytest_cache .ruff_cache .hypothesis tests/clients/node/node_modules

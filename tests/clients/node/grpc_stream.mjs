@@ -9,6 +9,7 @@ const definition = protoLoader.loadSync("openresponses/v1/service.proto", {
   keepCase: true,
   enums: String,
   oneofs: true,
+  defaults: true,
 });
 const { ResponsesService } = grpc.loadPackageDefinition(definition).openresponses.v1;
 const client = new ResponsesService(address, grpc.credentials.createInsecure());
