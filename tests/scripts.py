@@ -21,7 +21,7 @@ CALLS = (
 LONG = "<|channel|>final<|message|>" + "word " * 50 + "<|return|>"
 
 TURNS: dict[str, dict[str, Any]] = {
-    "hello": {"harmony": REASONING_AND_TEXT},
+    "hello": {"harmony": REASONING_AND_TEXT, "delay_ms": 2},
     "hello-7": {"harmony": REASONING_AND_TEXT, "chunks": 7},
     "hello-all": {"harmony": REASONING_AND_TEXT, "chunks": 1000},
     "calls": {"harmony": CALLS},
