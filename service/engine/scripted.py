@@ -86,6 +86,11 @@ class ScriptedEngine:
         }
         self._admission = Admission(slots=slots, max_queued_requests=max_queued_requests)
 
+    @property
+    def running(self) -> int:
+        """Slots in use."""
+        return self._admission.running
+
     def models(self) -> Sequence[ModelInfo]:
         """Every name in the script is a model."""
         return [ModelInfo(id=name, context_window_tokens=CONTEXT_WINDOW_TOKENS) for name in self._turns]

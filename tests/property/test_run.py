@@ -1,0 +1,158 @@
+"""A whole run on the scripted engine: any chunking gives the same response, and every fault ends well."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openresponses.v1.service_pb2 import CreateResponseRequest
+
+from service.dialect.harmony.dialect import HarmonyDialect
+from service.engine.scripted import ScriptedEngine
+from service.errors import Overloaded, Unavailable
+from service.run.drain import Drain
+from service.run.run import ResponseRunner, StreamSettings
+from service.run.validation import StreamLimits
+from service.wire.openai_json import decode, encode
+from service.wire.stream_rules import check_stream
+from tests.property.test_events import with_joined_deltas
+from tests.property.turns import soups, turn_tokens, written_turns
+
+DIALECT = HarmonyDialect()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scripts")
+
+
+def engine_of(folder: Path, turn: dict[str, Any], *, slots: int = 1, queue: int = 0) -> ScriptedEngine:
+    script = folder / "script.json"
+    script.write_text(json.dumps({"m": turn}))
+    return ScriptedEngine(script, slots=slots, max_queued_requests=queue)
+
+
+def runner_of(engine: ScriptedEngine, *, interval: int = 4, drain: Drain | None = None) -> ResponseRunner:
+    stream = StreamSettings(interval, 1000, silence_s=60, limits=StreamLimits(1024, 10_000))
+    return ResponseRunner(
+        engine, DIALECT, stream, drain or Drain(), new_id=lambda: "abc", clock=lambda: 1_700_000_000.5
+    )
+
+
+def request(**fields: Any) -> CreateResponseRequest:
+    return decode(CreateResponseRequest, json.dumps({"model": "m", "input": "Hi", **fields}).encode())
+
+
+async def events_of(runner: ResponseRunner, **fields: Any) -> list[dict[str, Any]]:
+    return [json.loads(encode(event)) async for batch in runner.run(request(**fields)) for event in batch]
+
+
+turns = st.one_of(written_turns().map(turn_tokens), soups)
+chunk_sizes = st.lists(st.integers(1, 40), min_size=1, max_size=20)
+
+
+@given(st.data(), turns, st.integers(1, 70), st.sampled_from(["stop", "length"]))
+def test_any_chunking_and_any_interval_give_the_same_response(folder, data, tokens, interval, reason):
+    async def play(chunks: Any, interval: int) -> list[dict[str, Any]]:
+        engine = engine_of(folder, {"tokens": tokens, "chunks": chunks, "finish_reason": reason})
+        events = await events_of(runner_of(engine, interval=interval))
+        assert engine.running == 0
+        return events
+
+    reference = asyncio.run(play(1, 1))
+    assert check_stream(reference) == []
+    other = asyncio.run(play(data.draw(chunk_sizes), interval))
+    assert check_stream(other) == []
+    assert with_joined_deltas(other) == with_joined_deltas(reference)
+
+
+@given(st.data(), turns, st.sampled_from(["fail_after", "hang_after"]))
+def test_a_fault_anywhere_ends_the_stream_and_frees_the_slot(folder, data, tokens, fault):
+    at = data.draw(st.integers(0, len(tokens)))
+    turn = {"tokens": tokens, "chunks": data.draw(chunk_sizes), fault: at}
+
+    async def play() -> tuple[list[dict[str, Any]], bool]:
+        engine = engine_of(folder, turn)
+        events = []
+        hung = False
+        run = runner_of(engine).run(request())
+        try:
+            while True:
+                async with asyncio.timeout(0.02 if fault == "hang_after" else 10):
+                    events += [json.loads(encode(event)) for event in await anext(run)]
+        except StopAsyncIteration:
+            pass
+        except TimeoutError:
+            hung = True
+        await run.aclose()
+        assert engine.running == 0
+        return events, hung
+
+    events, hung = asyncio.run(play())
+    if not hung:
+        assert check_stream(events) == []
+    else:
+        # The client has gone away: nothing after what it saw, and nothing terminal.
+        assert check_stream(events) == ["the stream ends without a terminal event"]
+
+
+@given(turns, st.integers(1, 80))
+def test_a_limit_anywhere(folder, tokens, limit):
+    engine = engine_of(folder, {"tokens": tokens})
+    events = asyncio.run(events_of(runner_of(engine), max_output_tokens=limit))
+    assert check_stream(events) == []
+    assert events[-1]["response"]["usage"]["output_tokens"] <= min(limit, len(tokens))
+
+
+async def test_an_engine_without_a_free_slot_refuses_before_any_event(folder):
+    runner = runner_of(engine_of(folder, {"tokens": [1], "hang_after": 0}))
+    busy = runner.run(request())
+    await anext(busy)
+    with pytest.raises(Overloaded):
+        await anext(runner.run(request()))
+    await busy.aclose()
+    again = runner.run(request())
+    assert (await anext(again))[0].HasField("created")
+    await again.aclose()
+
+
+async def test_those_who_wait_are_served_in_turn_and_may_leave(folder):
+    engine = engine_of(folder, {"tokens": [200005, 17196, 200008, 1, 200002]}, queue=3)
+    runner = runner_of(engine)
+    async with asyncio.timeout(10):
+        first = runner.run(request())
+        await anext(first)
+        waiting = [runner.run(request()) for _ in range(3)]
+        for run in waiting:
+            await anext(run)
+        await waiting[0].aclose()
+        await first.aclose()
+        for run in waiting[1:]:
+            assert [event async for batch in run for event in batch][-1].HasField("completed")
+    assert engine.running == 0
+
+
+async def test_a_stopping_server_refuses_new_responses_and_waits_for_those_that_run(folder):
+    drain = Drain()
+    runner = runner_of(engine_of(folder, {"tokens": [1, 2, 3]}), drain=drain)
+    running = runner.run(request())
+    await anext(running)
+    stopping = asyncio.create_task(drain.stop(10))
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable):
+        await anext(runner.run(request()))
+    assert not stopping.done()
+    async for _ in running:
+        pass
+    await asyncio.wait_for(stopping, 1)
+
+
+async def test_the_grace_period_ends(folder):
+    drain = Drain()
+    running = runner_of(engine_of(folder, {"tokens": [1], "hang_after": 0}), drain=drain).run(request())
+    await anext(running)
+    await asyncio.wait_for(drain.stop(0.01), 1)
+    await running.aclose()

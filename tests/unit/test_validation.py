@@ -1,0 +1,144 @@
+"""What a request may say: wrong values and what is not offered are refused by name, the rest is kept."""
+
+import json
+from typing import Any
+
+import pytest
+from openresponses.v1.service_pb2 import CreateResponseRequest
+
+from service.engine.base import FunctionSchema, Guidance, ModelInfo
+from service.errors import InvalidRequest
+from service.run.opening import opened_response, unoffered_tool_types
+from service.run.validation import StreamLimits, function_tools, guidance, validate
+from service.wire.openai_json import decode, encode
+
+LIMITS = StreamLimits(max_interval_tokens=64, max_interval_ms=1000)
+GUIDED = ModelInfo(id="m", context_window_tokens=100, guided=True)
+UNGUIDED = ModelInfo(id="m", context_window_tokens=100, default_temperature=0.5)
+FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object", "z": 1, "a": 2}}
+OTHER = {"type": "function", "name": "g", "parameters": None}
+
+
+def request(**fields: Any) -> CreateResponseRequest:
+    return decode(CreateResponseRequest, json.dumps({"model": "m", "input": "Hi", **fields}).encode())
+
+
+REFUSED = [
+    ({"temperature": -0.1}, "temperature"),
+    ({"temperature": 2.1}, "temperature"),
+    ({"top_p": 0}, "top_p"),
+    ({"top_p": 1.1}, "top_p"),
+    ({"max_output_tokens": 0}, "max_output_tokens"),
+    ({"max_output_tokens": -5}, "max_output_tokens"),
+    ({"stream_options": {"stream_interval": 0}}, "stream_options.stream_interval"),
+    ({"stream_options": {"stream_interval": 65}}, "stream_options.stream_interval"),
+    ({"stream_options": {"stream_interval_ms": -1}}, "stream_options.stream_interval_ms"),
+    ({"stream_options": {"stream_interval_ms": 1001}}, "stream_options.stream_interval_ms"),
+    ({"metadata": {str(i): "" for i in range(17)}}, "metadata"),
+    ({"metadata": {"k" * 65: ""}}, "metadata"),
+    ({"metadata": {"k": "v" * 513}}, "metadata"),
+    ({"tools": [{"type": "function", "name": "no spaces"}]}, "tools[0].name"),
+    ({"tools": [FUNCTION, {"type": "function", "name": ""}]}, "tools[1].name"),
+    ({"tools": [FUNCTION, FUNCTION]}, "tools[1].name"),
+    ({"tools": [OTHER], "tool_choice": {"type": "function", "name": "nobody"}}, "tool_choice.name"),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({"tools": [FUNCTION], "tool_choice": {"type": "web_search_preview"}}, "tool_choice.type"),
+    # Not offered yet.
+    ({"previous_response_id": "resp_1"}, "previous_response_id"),
+    ({"conversation": "conv_1"}, "conversation"),
+    ({"background": True}, "background"),
+    ({"truncation": "auto"}, "truncation"),
+    ({"include": ["reasoning.encrypted_content"]}, "include"),
+    ({"top_logprobs": 3}, "top_logprobs"),
+    ({"max_tool_calls": 1}, "max_tool_calls"),
+    ({"text": {"format": {"type": "json_object"}}}, "text.format"),
+    ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}}, "text.format"),
+    ({"prompt": {"id": "pmpt_1"}}, "prompt"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), REFUSED)
+def test_refused_by_name(fields, param):
+    with pytest.raises(InvalidRequest) as caught:
+        validate(request(**fields), GUIDED, LIMITS)
+    assert caught.value.param == param
+    assert "\n" not in caught.value.message
+
+
+ACCEPTED = [
+    {},
+    {"temperature": 0},
+    {"temperature": 2},
+    {"top_p": 1},
+    {"background": False},
+    {"truncation": "disabled"},
+    {"top_logprobs": 0},
+    {"include": []},
+    {"text": {"format": {"type": "text"}, "verbosity": "low"}},
+    {"reasoning": None},
+    {"store": True},
+    {"service_tier": "auto", "user": "u", "prompt_cache_key": "k", "safety_identifier": "s"},
+    {"tools": [FUNCTION, OTHER], "tool_choice": "auto"},
+    {"tools": [FUNCTION], "tool_choice": {"type": "function", "name": "f"}},
+    {"tools": [FUNCTION], "tool_choice": "required"},
+    {"tools": [{"type": "web_search"}, {"type": "brand_new"}]},
+    {"stream_options": {"stream_interval": 64, "stream_interval_ms": 0, "include_obfuscation": False}},
+]
+
+
+@pytest.mark.parametrize("fields", ACCEPTED)
+def test_accepted(fields):
+    validate(request(**fields), GUIDED, LIMITS)
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "f"}])
+def test_a_forced_call_needs_an_engine_that_can_force_it(choice):
+    with pytest.raises(InvalidRequest) as caught:
+        validate(request(tools=[FUNCTION], tool_choice=choice), UNGUIDED, LIMITS)
+    assert caught.value.param == "tool_choice"
+
+
+def test_guidance_is_what_the_choice_leaves():
+    f, g = FunctionSchema("f", '{"type":"object","z":1,"a":2}'), FunctionSchema("g", None)
+    tools = [FUNCTION, OTHER]
+    assert guidance(request(tools=tools)) == Guidance((f, g), call_required=False)
+    assert guidance(request(tools=tools, tool_choice="required")) == Guidance((f, g), call_required=True)
+    named = request(tools=tools, tool_choice={"type": "function", "name": "g"})
+    assert guidance(named) == Guidance((g,), call_required=True)
+    assert guidance(request(tools=tools, tool_choice="none")) == Guidance((), call_required=False)
+
+
+def test_tools_are_hidden_from_the_model_when_none_may_be_called():
+    assert [tool.name for tool in function_tools(request(tools=[FUNCTION, OTHER]))] == ["f", "g"]
+    assert function_tools(request(tools=[FUNCTION], tool_choice="none")) == []
+
+
+def opened(model: ModelInfo = GUIDED, **fields: Any) -> dict[str, Any]:
+    response = opened_response(request(**fields), model, response_id="resp_1", created_at=7)
+    return json.loads(encode(response))
+
+
+def test_the_response_shows_what_is_in_force():
+    assert opened(UNGUIDED)["temperature"] == 0.5
+    assert opened(UNGUIDED, temperature=0)["temperature"] == 0
+    assert opened()["tool_choice"] == "auto"
+    assert opened()["parallel_tool_calls"] is True
+    assert opened(parallel_tool_calls=False)["parallel_tool_calls"] is False
+    assert opened()["text"] == {"format": {"type": "text"}}
+    assert opened(store=True)["store"] is False
+    assert opened(service_tier="flex")["service_tier"] == "default"
+    echoed = {
+        "metadata": {"a": "b"},
+        "user": "u",
+        "prompt_cache_key": "k",
+        "safety_identifier": "s",
+        "max_output_tokens": 5,
+        "instructions": "Be nice.",
+    }
+    assert opened(**echoed).items() >= echoed.items()
+
+
+def test_tools_that_are_not_offered_are_left_out_and_named():
+    tools = [{"type": "web_search"}, FUNCTION, {"type": "brand_new"}, {"type": "web_search"}]
+    assert [tool["name"] for tool in opened(tools=tools)["tools"]] == ["f"]
+    assert unoffered_tool_types(request(tools=tools)) == ["web_search", "brand_new"]
