@@ -18,10 +18,10 @@ from openresponses.v1.tool_pb2 import (
     TOOL_CHOICE_MODE_AUTO,
     TOOL_CHOICE_MODE_NONE,
     TOOL_CHOICE_MODE_REQUIRED,
-    FunctionTool,
     ToolChoiceMode,
 )
 
+from service.dialect.function_tools import function_tools
 from service.engine.base import FunctionSchema, Guidance, ModelInfo
 from service.errors import InvalidRequest
 
@@ -54,13 +54,6 @@ def validate(request: CreateResponseRequest, model: ModelInfo, limits: StreamLim
     _check_offered(request)
     _check_metadata(request)
     _check_tools(request, model)
-
-
-def function_tools(request: CreateResponseRequest) -> list[FunctionTool]:
-    """Return the tools that the model is shown: functions, unless the request wants no calls."""
-    if request.tool_choice.mode == TOOL_CHOICE_MODE_NONE:
-        return []
-    return [tool.function for tool in request.tools if tool.HasField("function")]
 
 
 def guidance(request: CreateResponseRequest) -> Guidance:
