@@ -30,6 +30,8 @@ def main() -> int:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    # Every request to the runtime would be a line.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     # Imported here: flags are checked, and `--help` answers, before the model's libraries load.
     from service.server import serve
 

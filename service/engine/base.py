@@ -54,6 +54,8 @@ class FunctionSchema:
     """Bare name, without the `functions.` namespace."""
     parameters: str | None
     """JSON Schema of the arguments as JSON text, or None where the function takes none."""
+    description: str = ""
+    """What it does, in words for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ class ModelInfo:
     """The name that clients send as `model`."""
     context_window_tokens: int
     """Most prompt and output tokens together."""
+    max_output_tokens: int
+    """Most output tokens of one response."""
     guided: bool = False
     """The engine holds output to `Guidance`."""
     default_temperature: float = 1.0

@@ -25,6 +25,14 @@ def create_engine(settings: Settings) -> Engine:
                 settings.script, slots=settings.slots, max_queued_requests=settings.max_queued_requests
             )
         case "embedded":
-            raise StartupError("not yet")
+            from service.engine.embedded import MODEL_ID, bundled_model
+            from service.engine.llama_cpp import LlamaCppEngine
+
+            return LlamaCppEngine(
+                settings.model or bundled_model(),
+                settings.model.stem if settings.model else MODEL_ID,
+                slots=settings.slots,
+                max_queued_requests=settings.max_queued_requests,
+            )
         case _:
             assert_never(settings.engine)

@@ -93,7 +93,14 @@ class ScriptedEngine:
 
     def models(self) -> Sequence[ModelInfo]:
         """Every name in the script is a model."""
-        return [ModelInfo(id=name, context_window_tokens=CONTEXT_WINDOW_TOKENS) for name in self._turns]
+        return [
+            ModelInfo(
+                id=name,
+                context_window_tokens=CONTEXT_WINDOW_TOKENS,
+                max_output_tokens=CONTEXT_WINDOW_TOKENS,
+            )
+            for name in self._turns
+        ]
 
     @asynccontextmanager
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[AsyncIterator[TokenChunk], None]:

@@ -118,9 +118,7 @@ class ResponseRunner:
             model=model.id,
             prompt_token_ids=prompt,
             stop_token_ids=sorted(self._dialect.stop_token_ids),
-            max_tokens=min(request.max_output_tokens, room)
-            if request.HasField("max_output_tokens")
-            else room,
+            max_tokens=min(room, model.max_output_tokens, request.max_output_tokens or room),
             temperature=request.temperature if request.HasField("temperature") else model.default_temperature,
             top_p=request.top_p if request.HasField("top_p") else model.default_top_p,
             guidance=guidance(request),

@@ -64,7 +64,9 @@ def guidance(request: CreateResponseRequest) -> Guidance:
         functions = [tool for tool in functions if tool.name == choice.selection.function.name]
     return Guidance(
         functions=tuple(
-            FunctionSchema(tool.name, tool.parameters if tool.HasField("parameters") else None)
+            FunctionSchema(
+                tool.name, tool.parameters if tool.HasField("parameters") else None, tool.description
+            )
             for tool in functions
         ),
         call_required=choice.mode == TOOL_CHOICE_MODE_REQUIRED or choice.HasField("selection"),

@@ -16,7 +16,7 @@ from service.wire.openai_json import encode
 from service.wire.stream_rules import check_stream
 from tests.property.turns import chunkings, soups, turn_tokens, written_turns
 
-MODEL = ModelInfo(id="m", context_window_tokens=1000)
+MODEL = ModelInfo(id="m", context_window_tokens=1000, max_output_tokens=1000)
 
 
 def stream(chunks: list[list[int]], *, end: str) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from service.run.validation import StreamLimits, function_tools, guidance, valid
 from service.wire.openai_json import decode, encode
 
 LIMITS = StreamLimits(max_interval_tokens=64, max_interval_ms=1000)
-GUIDED = ModelInfo(id="m", context_window_tokens=100, guided=True)
-UNGUIDED = ModelInfo(id="m", context_window_tokens=100, default_temperature=0.5)
+GUIDED = ModelInfo(id="m", context_window_tokens=100, max_output_tokens=100, guided=True)
+UNGUIDED = ModelInfo(id="m", context_window_tokens=100, max_output_tokens=100, default_temperature=0.5)
 FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object", "z": 1, "a": 2}}
 OTHER = {"type": "function", "name": "g", "parameters": None}
 

@@ -1,0 +1,122 @@
+"""A Harmony prompt read back into messages, for models that have a chat template of their own. Sans-IO.
+
+Reasoning of earlier turns is left out, and functions, their calls and their results are told in words: such a
+model knows no channels and no recipients.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from service.dialect.harmony.vocabulary import (
+    CALL,
+    CHANNEL,
+    CONSTRAIN,
+    END,
+    FIRST_SPECIAL,
+    MESSAGE,
+    START,
+    token_bytes,
+)
+from service.engine.llama_runtime import ChatMessage
+
+_SYSTEM: Final = "You are a helpful assistant."
+_EFFORT: Final = re.compile(r"^Reasoning: (\w+)$", re.MULTILINE)
+_INSTRUCTIONS: Final = "# Instructions\n\n"
+_TOOLS: Final = "# Tools\n\n## functions\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What a Harmony prompt says."""
+
+    effort: str
+    """Harmony's reasoning effort: `low`, `medium` or `high`."""
+    messages: tuple[ChatMessage, ...]
+    """System, user and assistant messages, in order; the first is the system's."""
+    question: str | None
+    """The user's message, when it is the last."""
+    after_result: bool
+    """The last message is a function's result."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    author: str
+    channel: str
+    text: str
+
+
+def read_prompt(prompt: Sequence[int]) -> Conversation:
+    """Return the conversation of a prompt that `dialect.harmony.prompt.render` has written."""
+    effort, system, messages = "medium", _SYSTEM, list[ChatMessage]()
+    question: str | None = None
+    after_result = False
+    for written in _messages(prompt):
+        author, _, recipient = written.author.partition(" to=")
+        text = written.text
+        question = text if author == "user" else None
+        after_result = author.startswith("functions.")
+        match author:
+            case "system":
+                effort = found[1] if (found := _EFFORT.search(text)) else effort
+            case "developer" if not messages:
+                system = _instructions(text) or system
+            case "developer":
+                messages.append(ChatMessage("system", _instructions(text)))
+            case "user":
+                messages.append(ChatMessage("user", text))
+            case "assistant" if recipient:
+                name = recipient.removeprefix("functions.")
+                messages.append(ChatMessage("assistant", f"I call {name}({text})."))
+            case "assistant" if written.channel != "analysis":
+                messages.append(ChatMessage("assistant", text))
+            case "assistant":
+                pass
+            case function:
+                name = function.removeprefix("functions.")
+                messages.append(ChatMessage("user", f"The result of {name}: {text}"))
+    messages.insert(0, ChatMessage("system", system))
+    return Conversation(effort, tuple(map(_defused, messages)), question, after_result)
+
+
+def _messages(prompt: Sequence[int]) -> Iterator[_Written]:
+    """Yield the messages of a prompt; its last start, where the model goes on, is none."""
+    author, channel, part = "", "", list[int]()
+    for token in prompt:
+        match token:
+            case _ if token < FIRST_SPECIAL:
+                part.append(token)
+                continue
+            case t if t == CHANNEL:
+                author = _text(part)
+            case t if t == CONSTRAIN:
+                channel = _text(part)
+            case t if t == MESSAGE:
+                author, channel = (author, channel or _text(part)) if author else (_text(part), "")
+            case t if t in (END, CALL):
+                yield _Written(author, channel.strip(), _text(part))
+                author = channel = ""
+            case t if t == START:
+                author = channel = ""
+        part = []
+
+
+def _text(tokens: Sequence[int]) -> str:
+    table = token_bytes()
+    return b"".join(table[token] for token in tokens).decode()
+
+
+def _instructions(developer_text: str) -> str:
+    """The developer's words, without the declarations of functions behind them."""
+    head, found, _ = ("\n\n" + developer_text).rpartition("\n\n" + _TOOLS)
+    text = head.removeprefix("\n\n") if found else developer_text
+    return text.removeprefix(_INSTRUCTIONS)
+
+
+def _defused(message: ChatMessage) -> ChatMessage:
+    """Keep the markers of chat templates (`<|im_end|>` and their like) from being more than text."""
+    return ChatMessage(message.role, message.content.replace("<|", "< |"))
