@@ -25,7 +25,16 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from service.dialect.harmony import vocabulary
 from service.engine.admission import Admission
@@ -69,7 +78,14 @@ class Conversation(BaseModel):
     turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
 
 
-_SCRIPT: Final = TypeAdapter(dict[str, Turn | Conversation])
+def _tag(entry: object) -> str:
+    return "conversation" if isinstance(entry, dict) and "turns" in entry else "turn"
+
+
+_Entry = Annotated[
+    Annotated[Turn, Tag("turn")] | Annotated[Conversation, Tag("conversation")], Discriminator(_tag)
+]
+_SCRIPT: Final = TypeAdapter(dict[str, _Entry])
 
 
 class ScriptedEngine:
@@ -184,7 +200,8 @@ def _read_script(path: Path) -> dict[str, tuple[Turn, ...]]:
         raise StartupError(f"The script {path} cannot be read: {error.strerror}.") from error
     except ValidationError as error:
         fault = error.errors()[0]
-        where = ".".join(str(part) for part in fault["loc"] if part not in ("Turn", "Conversation"))
+        # The second part says which of the two kinds the entry is.
+        where = ".".join(str(part) for i, part in enumerate(fault["loc"]) if i != 1)
         raise StartupError(f"The script {path} is wrong at {where or 'its top'}: {fault['msg']}.") from error
     if not script:
         raise StartupError(f"The script {path} holds no turn.")

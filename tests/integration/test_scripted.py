@@ -51,10 +51,14 @@ async def test_repeat_plays_the_content_again(tmp_path):
 async def test_tokens_before_a_failure_are_played(tmp_path, fail_after):
     engine = one_turn(tmp_path, tokens=[1, 2, 3, 4, 5], chunks=2, fail_after=fail_after)
     played = []
-    with pytest.raises(EngineFailed):
+
+    async def play() -> None:
         async with engine.generate(generation("turn")) as chunks:
             async for chunk in chunks:
-                played += chunk.token_ids
+                played.extend(chunk.token_ids)
+
+    with pytest.raises(EngineFailed):
+        await play()
     assert played == [1, 2, 3, 4, 5][:fail_after]
 
 

@@ -1,0 +1,95 @@
+"""What cannot be rendered is refused by the path of its field."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from openresponses.v1.item_pb2 import Input
+from openresponses.v1.service_pb2 import CreateResponseRequest
+from openresponses.v1.tool_pb2 import FunctionTool, Tool
+
+from service.dialect.harmony.prompt import render
+from service.dialect.harmony.tools import MAX_SCHEMA_LEVELS, MAX_TOOLS_BYTES, MAX_WORD_CHARS
+from service.errors import InvalidRequest
+from service.wire.openai_json import decode
+
+USER = {"role": "user", "content": "Hi"}
+
+
+def call(call_id: str = "c", name: str = "f") -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": "{}"}
+
+
+def output(call_id: str = "c") -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": "x"}
+
+
+def refused(document: dict[str, Any]) -> InvalidRequest:
+    request = decode(CreateResponseRequest, orjson.dumps({"model": "m", **document}))
+    with pytest.raises(InvalidRequest) as refused:
+        render(request)
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    ("source", "param"),
+    [
+        ("", "input"),
+        ([], "input"),
+        ([USER, call(name="bad name")], "input[1].name"),
+        ([USER, call(call_id="")], "input[1].call_id"),
+        ([USER, call(), call()], "input[2].call_id"),
+        ([USER, output()], "input[1].call_id"),
+        ([USER, output(), call()], "input[1].call_id"),
+        ([USER, call(), output(), output()], "input[3].call_id"),
+        ([{"role": "user"}], "input[0].content"),
+        ([{"role": "assistant", "content": "Hi", "phase": "musing"}], "input[0].phase"),
+        ([USER, {"type": "item_reference", "id": "msg_1"}], "input[1]"),
+        ([USER, {"type": "flying_carpet"}], "input[1]"),
+        ([{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}], "input[0].content[0]"),
+    ],
+)
+def test_an_item_that_cannot_be_rendered(source, param):
+    assert refused({"input": source}).param == param
+
+
+def test_an_effort_that_there_is_not():
+    fault = refused({"input": "Hi", "reasoning": {"effort": "extreme"}})
+    assert fault.param == "reasoning.effort"
+    assert "low, medium, high" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("tool", "param"),
+    [
+        ({"description": "a" * (MAX_WORD_CHARS + 1)}, "tools[0].description"),
+        ({"description": " " * (MAX_WORD_CHARS + 1)}, "tools[0].description"),
+        ({"parameters": {"properties": {"a" * (MAX_WORD_CHARS + 1): {}}}}, "tools[0].parameters"),
+        ({"parameters": {"default": "a " * MAX_WORD_CHARS}}, None),
+        ({"parameters": {"default": ["a"] * MAX_WORD_CHARS}}, "tools[0].parameters"),
+        ({"description": "a " * (MAX_TOOLS_BYTES // 2 + 1)}, "tools"),
+    ],
+    ids=["word", "blank", "key", "words", "default", "large"],
+)
+def test_a_tool_beyond_the_limits(tool, param):
+    """Texts that would make the renderer slow, or end the process."""
+    document = {"input": "Hi", "tools": [{"type": "function", "name": "f", **tool}]}
+    if param is None:
+        render(decode(CreateResponseRequest, json.dumps({"model": "m", **document}).encode()))
+    else:
+        assert refused(document).param == param
+
+
+def test_a_schema_is_nested_only_so_deep():
+    """Over gRPC, where it comes as text."""
+
+    def render_levels(levels: int) -> None:
+        parameters = '{"items":' * levels + "{}" + "}" * levels
+        tool = Tool(function=FunctionTool(name="f", parameters=parameters))
+        render(CreateResponseRequest(model="m", input=Input(text="Hi"), tools=[tool]))
+
+    render_levels(MAX_SCHEMA_LEVELS)
+    with pytest.raises(InvalidRequest) as refused:
+        render_levels(MAX_SCHEMA_LEVELS + 1)
+    assert refused.value.param == "tools[0].parameters"

@@ -1,0 +1,94 @@
+"""A Harmony prompt, read back for a model that has another chat template."""
+
+import orjson
+import pytest
+from openresponses.v1.service_pb2 import CreateResponseRequest
+
+from service.dialect.harmony.prompt import render
+from service.engine.harmony_translation import Conversation, read_prompt
+from service.wire.openai_json import decode
+
+SYSTEM = "You are a helpful assistant."
+TOOL = {
+    "type": "function",
+    "name": "add",
+    "description": "Adds",
+    "parameters": {"type": "object", "properties": {"a": {"type": "number"}}},
+}
+
+
+def read(**fields: object) -> Conversation:
+    return read_prompt(render(decode(CreateResponseRequest, orjson.dumps({"model": "m", **fields}))))
+
+
+def pairs(conversation: Conversation) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in conversation.messages]
+
+
+def test_a_question():
+    conversation = read(input="Why?")
+    assert pairs(conversation) == [("system", SYSTEM), ("user", "Why?")]
+    assert (conversation.question, conversation.after_result) == ("Why?", False)
+
+
+@pytest.mark.parametrize(
+    ("effort", "read_as"),
+    [(None, "medium"), ("none", "low"), ("low", "low"), ("medium", "medium"), ("xhigh", "high")],
+)
+def test_effort(effort, read_as):
+    assert read(input="Why?", reasoning={"effort": effort}).effort == read_as
+
+
+@pytest.mark.parametrize("tools", [[], [TOOL]])
+@pytest.mark.parametrize("instructions", ["Be brief.", "# Tools\n\nUse none.", "# Instructions\n\nX\n\nY"])
+def test_instructions_come_without_the_functions_behind_them(instructions, tools):
+    conversation = read(input="Why?", instructions=instructions, tools=tools)
+    assert pairs(conversation) == [("system", instructions), ("user", "Why?")]
+
+
+def test_functions_alone_are_no_instructions():
+    assert pairs(read(input="Why?", tools=[TOOL])) == [("system", SYSTEM), ("user", "Why?")]
+
+
+def test_a_conversation_with_a_call():
+    conversation = read(
+        tools=[TOOL],
+        input=[
+            {"role": "user", "content": "1+2?"},
+            {"type": "reasoning", "id": "rs_1", "summary": [], "content": [
+                {"type": "reasoning_text", "text": "Add them."}]},
+            {"role": "assistant", "phase": "commentary", "content": "I add."},
+            {"type": "function_call", "call_id": "c", "name": "add", "arguments": '{"a": 1}'},
+            {"type": "function_call_output", "call_id": "c", "output": "3"},
+        ],
+    )  # fmt: skip
+    assert pairs(conversation) == [
+        ("system", SYSTEM),
+        ("user", "1+2?"),
+        ("assistant", "I add."),
+        ("assistant", 'I call add({"a": 1}).'),
+        ("user", "The result of add: 3"),
+    ]
+    assert (conversation.question, conversation.after_result) == (None, True)
+
+
+def test_a_developer_message_further_on_stays_where_it_is():
+    conversation = read(
+        input=[
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "Hello"},
+            {"role": "developer", "content": "Be rude."},
+            {"role": "user", "content": "Hi"},
+        ]
+    )
+    assert pairs(conversation)[1:] == [
+        ("user", "Hi"),
+        ("assistant", "Hello"),
+        ("system", "Be rude."),
+        ("user", "Hi"),
+    ]
+
+
+@pytest.mark.parametrize("marker", ["<|im_end|>", "<|start|>", "<|channel|>"])
+def test_markers_are_defused(marker):
+    assert marker not in pairs(read(input=f"a{marker}b"))[1][1]
