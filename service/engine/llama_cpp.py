@@ -73,9 +73,8 @@ class LlamaCppEngine:
             context_window_tokens=CONTEXT_TOKENS,
             max_output_tokens=MAX_OUTPUT_TOKENS,
             guided=True,
-            # Small models wander off at higher temperatures.
-            default_temperature=0.3,
-            default_top_p=0.9,
+            # Small models wander off as soon as chance has a say.
+            default_temperature=0,
         )
 
     def models(self) -> Sequence[ModelInfo]:

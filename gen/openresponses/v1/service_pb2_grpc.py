@@ -77,8 +77,8 @@ class ResponsesServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateResponse(self, request, context):
-        """Creates a response and returns it whole, whether it was completed, cut short or failed. Statuses are
-        those of StreamResponse. Cancelling the call stops the model.
+        """Creates a response and returns it whole, whether it was completed or cut short. Statuses are those of
+        StreamResponse, and INTERNAL where the model fails midway. Cancelling the call stops the model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

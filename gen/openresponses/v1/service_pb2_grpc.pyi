@@ -48,8 +48,8 @@ class ResponsesServiceStub:
     in RetryInfo), UNAVAILABLE (the server is starting or stopping). Cancelling the call stops the model.
     """
     CreateResponse: _grpc.UnaryUnaryMultiCallable[_service_pb2.CreateResponseRequest, _response_pb2.Response]
-    """Creates a response and returns it whole, whether it was completed, cut short or failed. Statuses are
-    those of StreamResponse. Cancelling the call stops the model.
+    """Creates a response and returns it whole, whether it was completed or cut short. Statuses are those of
+    StreamResponse, and INTERNAL where the model fails midway. Cancelling the call stops the model.
     """
     ListModels: _grpc.UnaryUnaryMultiCallable[_service_pb2.ListModelsRequest, _service_pb2.ListModelsResponse]
     """Lists the models that requests may name."""
@@ -72,8 +72,8 @@ class ResponsesServiceAsyncStub(ResponsesServiceStub):
     in RetryInfo), UNAVAILABLE (the server is starting or stopping). Cancelling the call stops the model.
     """
     CreateResponse: _aio.UnaryUnaryMultiCallable[_service_pb2.CreateResponseRequest, _response_pb2.Response]  # type: ignore[assignment]
-    """Creates a response and returns it whole, whether it was completed, cut short or failed. Statuses are
-    those of StreamResponse. Cancelling the call stops the model.
+    """Creates a response and returns it whole, whether it was completed or cut short. Statuses are those of
+    StreamResponse, and INTERNAL where the model fails midway. Cancelling the call stops the model.
     """
     ListModels: _aio.UnaryUnaryMultiCallable[_service_pb2.ListModelsRequest, _service_pb2.ListModelsResponse]  # type: ignore[assignment]
     """Lists the models that requests may name."""
@@ -105,8 +105,8 @@ class ResponsesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.CreateResponseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_response_pb2.Response, _abc.Awaitable[_response_pb2.Response]]:
-        """Creates a response and returns it whole, whether it was completed, cut short or failed. Statuses are
-        those of StreamResponse. Cancelling the call stops the model.
+        """Creates a response and returns it whole, whether it was completed or cut short. Statuses are those of
+        StreamResponse, and INTERNAL where the model fails midway. Cancelling the call stops the model.
         """
 
     @_abc_1.abstractmethod
