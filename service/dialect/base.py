@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from openresponses.v1.content_pb2 import Logprob
 from openresponses.v1.service_pb2 import CreateResponseRequest
+
+from service.engine.base import TokenLogprob
 
 
 class Kind(Enum):
@@ -43,6 +46,8 @@ class MessageText:
 
     text: str
     """Never empty, never part of a character, never a control token."""
+    logprobs: tuple[Logprob, ...] = ()
+    """One entry for each token of the text, where the engine gives them and the kind shows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,8 @@ class Splitter(Protocol):
     closed: bool
     """The last token ended a turn (which may go on with further calls): no limit cut this output short."""
 
-    def feed(self, token_ids: Sequence[int]) -> list[Segment]:
-        """Take the next tokens and return the segments that they complete."""
+    def feed(self, token_ids: Sequence[int], logprobs: Sequence[TokenLogprob] = ()) -> list[Segment]:
+        """Take the next tokens, with one log-probability each or none; return what they complete."""
         ...
 
     def finish(self, *, cut: bool) -> list[Segment]:

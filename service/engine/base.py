@@ -35,6 +35,17 @@ class FinishReason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """How likely one output token was, and what else could have stood in its place."""
+
+    token_id: int
+    logprob: float
+    """Natural logarithm of the token's probability; may be minus infinity."""
+    top: Sequence[tuple[int, float]] = ()
+    """The likeliest tokens and their logarithms, likeliest first; as many as were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class TokenChunk:
     """What an engine produced since the chunk before."""
 
@@ -44,6 +55,8 @@ class TokenChunk:
     """Set on the last chunk only."""
     cached_tokens: int | None = None
     """How many prompt tokens came from the engine's prefix cache, as soon as the engine knows."""
+    logprobs: Sequence[TokenLogprob] = ()
+    """One entry a token where the request asks for them, else none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +99,8 @@ class GenerationRequest:
     """Sampling temperature, 0 to 2; 0 is greedy."""
     top_p: float = 1.0
     """Nucleus sampling mass, above 0 and up to 1."""
+    top_logprobs: int | None = None
+    """How many alternatives to give with each token's log-probability; None: no log-probabilities."""
     guidance: Guidance = field(default_factory=Guidance)
     """Constraints on the output; ignored by engines whose `ModelInfo.guided` is false."""
 
@@ -100,6 +115,8 @@ class ModelInfo:
     """Most prompt and output tokens together."""
     max_output_tokens: int
     """Most output tokens of one response."""
+    logprobs: bool = False
+    """The engine gives log-probabilities."""
     guided: bool = False
     """The engine holds output to `Guidance`."""
     default_temperature: float = 1.0

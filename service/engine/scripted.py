@@ -10,6 +10,7 @@ written, past stop tokens too: a script says exactly what an engine delivered. T
     finish_reason   "stop" (default) or "length"
     fail_after      tokens after which the engine fails
     hang_after      tokens after which nothing comes any more until the request is aborted
+    logprobs        true: made-up log-probabilities, told by the token's id, come with the tokens
     repeat          how often the output is repeated (default 1)
 
 or only `turns`, a list of turns for a conversation: played is the one whose position is the number of
@@ -38,7 +39,7 @@ from pydantic import (
 
 from service.dialect.harmony import vocabulary
 from service.engine.admission import Admission
-from service.engine.base import FinishReason, GenerationRequest, ModelInfo, TokenChunk
+from service.engine.base import FinishReason, GenerationRequest, ModelInfo, TokenChunk, TokenLogprob
 from service.errors import EngineFailed, StartupError
 
 CONTEXT_WINDOW_TOKENS: Final = 131_072
@@ -58,6 +59,7 @@ class Turn(BaseModel):
     fail_after: Annotated[int, Field(ge=0)] | None = None
     hang_after: Annotated[int, Field(ge=0)] | None = None
     repeat: Annotated[int, Field(ge=1)] = 1
+    logprobs: bool = False
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -114,8 +116,9 @@ class ScriptedEngine:
                 id=name,
                 context_window_tokens=CONTEXT_WINDOW_TOKENS,
                 max_output_tokens=CONTEXT_WINDOW_TOKENS,
+                logprobs=all(turn.logprobs for turn in turns),
             )
-            for name in self._turns
+            for name, turns in self._turns.items()
         ]
 
     @asynccontextmanager
@@ -124,7 +127,7 @@ class ScriptedEngine:
         async with self._admission.place() as slot:
             turns = self._turns[request.model]
             turn = turns[min(_messages_written(request.prompt_token_ids), len(turns) - 1)]
-            yield turn.play(slot, request.max_tokens)
+            yield turn.play(slot, request.max_tokens, request.top_logprobs)
 
     async def health(self) -> None:
         """Scripts are always ready."""
@@ -138,6 +141,7 @@ class _Prepared:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
+        self.logprobs = turn.logprobs
         encode = vocabulary.load_encoding().encode
         self._tokens: list[int] = (
             encode(turn.harmony, allowed_special="all")
@@ -146,7 +150,7 @@ class _Prepared:
         )
 
     async def play(
-        self, slot: asyncio.Future[None], max_tokens: int | None
+        self, slot: asyncio.Future[None], max_tokens: int | None, top_logprobs: int | None
     ) -> AsyncGenerator[TokenChunk, None]:
         """Yield the turn's chunks, `max_tokens` of them at most."""
         turn = self._turn
@@ -161,17 +165,18 @@ class _Prepared:
         for size in self._sizes():
             last = at + size >= end
             chunk = self._slice(at, min(at + size, end))
+            logprobs = () if top_logprobs is None else [_made_up(token, top_logprobs) for token in chunk]
             if turn.delay_ms:
                 await asyncio.sleep(turn.delay_ms / 1000)
             at += size
             if not last:
-                yield TokenChunk(chunk)
+                yield TokenChunk(chunk, logprobs=logprobs)
             elif not stops:
-                yield TokenChunk(chunk, reason)
+                yield TokenChunk(chunk, reason, logprobs=logprobs)
                 return
             else:
                 if chunk:
-                    yield TokenChunk(chunk)
+                    yield TokenChunk(chunk, logprobs=logprobs)
                 break
         if turn.fail_after is not None:
             raise EngineFailed("The script makes the engine fail here.")
@@ -191,6 +196,12 @@ class _Prepared:
             return self._tokens[offset : offset + stop - start]
         turns = -(-(offset + stop - start) // length)
         return (self._tokens * turns)[offset : offset + stop - start]
+
+
+def _made_up(token: int, top: int) -> TokenLogprob:
+    """The token itself is the likeliest; the ids after it follow."""
+    logprob = -(1 + token % 100) / 100
+    return TokenLogprob(token, logprob, [(token + i, logprob - i) for i in range(top)])
 
 
 def _read_script(path: Path) -> dict[str, tuple[Turn, ...]]:

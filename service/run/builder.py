@@ -14,10 +14,10 @@ They gather in an outbox until `take()`. Sequence numbers are given out in one p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from openresponses.v1.content_pb2 import OutputContentPart, OutputText, ReasoningText
+from openresponses.v1.content_pb2 import Logprob, OutputContentPart, OutputText, ReasoningText
 from openresponses.v1.event_pb2 import (
     ResponseCompletedEvent,
     ResponseContentPartAddedEvent,
@@ -80,6 +80,7 @@ class ResponseBuilder:
         self._id = ""
         self._index = 0
         self._texts: list[str] = []
+        self._logprobs: list[Logprob] = []
 
     def take(self) -> list[ResponseStreamEvent]:
         """Return the events since the last call, in order."""
@@ -95,9 +96,10 @@ class ResponseBuilder:
         """Take the next segments of the turn."""
         for segment in segments:
             match segment:
-                case MessageText(text):
+                case MessageText(text, logprobs):
                     self._texts.append(text)
-                    self._delta(text)
+                    self._logprobs += logprobs
+                    self._delta(text, logprobs)
                 case MessageStart(kind, name):
                     self._open(kind, name)
                 case MessageEnd(complete):
@@ -142,6 +144,7 @@ class ResponseBuilder:
         self._index = len(self.response.output)
         self._id = f"{_ID_PREFIXES[kind]}_{self._unique}{self._index:04x}"
         self._texts = []
+        self._logprobs = []
         self._emit(
             "response.output_item.added",
             output_item_added=ResponseOutputItemAddedEvent(
@@ -156,13 +159,13 @@ class ResponseBuilder:
                 ),
             )
 
-    def _delta(self, text: str) -> None:
+    def _delta(self, text: str, logprobs: Sequence[Logprob] = ()) -> None:
         match self._kind:
             case Kind.ANSWER | Kind.PREAMBLE:
                 self._emit(
                     "response.output_text.delta",
                     output_text_delta=ResponseTextDeltaEvent(
-                        item_id=self._id, output_index=self._index, delta=text
+                        item_id=self._id, output_index=self._index, delta=text, logprobs=logprobs
                     ),
                 )
             case Kind.REASONING:
@@ -193,7 +196,7 @@ class ResponseBuilder:
                 self._emit(
                     "response.output_text.done",
                     output_text_done=ResponseTextDoneEvent(
-                        item_id=self._id, output_index=self._index, text=text
+                        item_id=self._id, output_index=self._index, text=text, logprobs=self._logprobs
                     ),
                 )
             case Kind.REASONING:
@@ -229,7 +232,7 @@ class ResponseBuilder:
     def _part(self, text: str) -> OutputContentPart | None:
         match self._kind:
             case Kind.ANSWER | Kind.PREAMBLE:
-                return OutputContentPart(output_text=OutputText(text=text))
+                return OutputContentPart(output_text=OutputText(text=text, logprobs=self._logprobs))
             case Kind.REASONING:
                 return OutputContentPart(reasoning_text=ReasoningText(text=text))
             case Kind.FUNCTION_CALL:
@@ -241,13 +244,13 @@ class ResponseBuilder:
         """The open item; `text` is None while nothing of its content is announced yet."""
         match self._kind:
             case Kind.ANSWER | Kind.PREAMBLE:
-                content = [] if text is None else [OutputContentPart(output_text=OutputText(text=text))]
+                part = None if text is None else self._part(text)
                 return OutputItem(
                     message=OutputMessage(
                         id=self._id,
                         role=ROLE_ASSISTANT,
                         status=status,
-                        content=content,
+                        content=[part] if part else [],
                         phase=_PHASES[self._kind],
                     )
                 )

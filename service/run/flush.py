@@ -23,7 +23,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from service.engine.base import FinishReason, TokenChunk
+from service.engine.base import FinishReason, TokenChunk, TokenLogprob
 
 MAX_WAITING_TOKENS: Final = 8192
 """Most tokens that wait for a slow client before the engine is held back."""
@@ -45,23 +45,14 @@ class FlushPolicy:
     """Most tokens that wait, give or take one chunk of the engine."""
 
 
-@dataclass(slots=True)
-class Flush:
-    """What an engine has produced since the flush before; empty after a silence."""
-
-    token_ids: list[int] = field(default_factory=list)
-    finish_reason: FinishReason | None = None
-    cached_tokens: int | None = None
-
-
 @asynccontextmanager
 async def flushing(
     chunks: AsyncIterator[TokenChunk], policy: FlushPolicy
-) -> AsyncGenerator[AsyncIterator[Flush], None]:
-    """Yield the flushes of `chunks`. Leaving the block stops reading them.
+) -> AsyncGenerator[AsyncIterator[TokenChunk], None]:
+    """Yield the flushes of `chunks`, as larger chunks. Leaving the block stops reading them.
 
-    The iterator ends after the chunk that has a finish reason, or when `chunks` ends without one, and raises
-    what `chunks` raises.
+    A flush holds what came since the one before; after a silence it is empty. The iterator ends after the
+    chunk that has a finish reason, or when `chunks` ends without one, and raises what `chunks` raises.
     """
     buffer = _Buffer(policy)
     pump = asyncio.create_task(buffer.pump(chunks))
@@ -73,11 +64,21 @@ async def flushing(
         buffer.cancel_timers()
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """What has come and not gone on yet."""
+
+    token_ids: list[int] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    cached_tokens: int | None = None
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+
+
 class _Buffer:
     def __init__(self, policy: FlushPolicy) -> None:
         self._policy = policy
         self._loop = asyncio.get_running_loop()
-        self._waiting = Flush()
+        self._waiting = _Waiting()
         self._due = asyncio.Event()
         self._room = asyncio.Event()
         self._first = True
@@ -97,6 +98,8 @@ class _Buffer:
                 if chunk.cached_tokens is not None:
                     waiting.cached_tokens = chunk.cached_tokens
                 waiting.token_ids += token_ids
+                if chunk.logprobs:
+                    waiting.logprobs += chunk.logprobs
                 if chunk.finish_reason is not None:
                     waiting.finish_reason = chunk.finish_reason
                     return
@@ -125,13 +128,14 @@ class _Buffer:
     def __aiter__(self) -> _Buffer:
         return self
 
-    async def __anext__(self) -> Flush:
+    async def __anext__(self) -> TokenChunk:
         await self._due.wait()
         self._due.clear()
         if self._interval_timer is not None:
             self._interval_timer.cancel()
             self._interval_timer = None
-        flush, self._waiting = self._waiting, Flush()
+        waiting, self._waiting = self._waiting, _Waiting()
+        flush = TokenChunk(waiting.token_ids, waiting.finish_reason, waiting.cached_tokens, waiting.logprobs)
         self._room.set()
         if flush.token_ids:
             self._last_token_at = self._loop.time()

@@ -12,17 +12,17 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
-from openresponses.v1.response_pb2 import InputTokensDetails, OutputTokensDetails, ResponseError, Usage
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
-from service.dialect.base import Dialect, Splitter
-from service.engine.base import Engine, FinishReason, GenerationRequest, ModelInfo, find_model
-from service.errors import EngineFailed, InvalidRequest, ServiceError
+from service.dialect.base import Dialect
+from service.engine.base import Engine, GenerationRequest, ModelInfo, find_model
+from service.errors import InvalidRequest, ServiceError
 from service.run.builder import ResponseBuilder
 from service.run.drain import Drain
-from service.run.flush import Flush, FlushPolicy, flushing
+from service.run.flush import FlushPolicy, flushing
 from service.run.opening import opened_response, unoffered_tool_types
-from service.run.validation import StreamLimits, guidance, validate
+from service.run.turn import Turn
+from service.run.validation import StreamLimits, guidance, top_logprobs, validate
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class ResponseRunner:
             request, model, response_id=f"resp_{self._new_id()}", created_at=int(self._clock())
         )
         generation = self._generation(request, model, prompt, response.id)
-        turn = _Turn(ResponseBuilder(response), self._dialect.splitter(request), len(prompt), self._clock)
+        turn = Turn(ResponseBuilder(response), self._dialect.splitter(request), len(prompt), self._clock)
         builder = turn.builder
         async with (
             self._drain.response(),
@@ -121,6 +121,7 @@ class ResponseRunner:
             max_tokens=min(room, model.max_output_tokens, request.max_output_tokens or room),
             temperature=request.temperature if request.HasField("temperature") else model.default_temperature,
             top_p=request.top_p if request.HasField("top_p") else model.default_top_p,
+            top_logprobs=top_logprobs(request),
             guidance=guidance(request),
         )
 
@@ -134,52 +135,4 @@ class ResponseRunner:
             interval_s=interval_ms / 1000,
             boundary_token_ids=self._dialect.boundary_token_ids,
             silence_s=default.silence_s,
-        )
-
-
-class _Turn:
-    """What the model says, from its first token to the terminal event. Sans-IO."""
-
-    def __init__(
-        self, builder: ResponseBuilder, splitter: Splitter, input_tokens: int, clock: Callable[[], float]
-    ) -> None:
-        self.builder = builder
-        self._splitter = splitter
-        self._input_tokens = input_tokens
-        self._cached_tokens = 0
-        self._clock = clock
-        self._reason: FinishReason | None = None
-
-    @property
-    def over(self) -> bool:
-        """The model has ended its turn, or the engine has ended it."""
-        return self._splitter.ended or self._reason is not None
-
-    def feed(self, flush: Flush) -> None:
-        if flush.cached_tokens is not None:
-            self._cached_tokens = flush.cached_tokens
-        self._reason = flush.finish_reason
-        self.builder.apply(self._splitter.feed(flush.token_ids))
-
-    def end(self) -> None:
-        if not self.over:
-            raise EngineFailed("The model's output ended early. Try again.")
-        cut = self._reason is FinishReason.LENGTH and not self._splitter.closed
-        self.builder.apply(self._splitter.finish(cut=cut))
-        if cut:
-            self.builder.cut(self._usage())
-        else:
-            self.builder.complete(self._usage(), completed_at=int(self._clock()))
-
-    def fail(self, message: str) -> None:
-        self.builder.fail(self._usage(), ResponseError(code="server_error", message=message))
-
-    def _usage(self) -> Usage:
-        output_tokens = self._splitter.tokens
-        return Usage(
-            input_tokens=self._input_tokens,
-            input_tokens_details=InputTokensDetails(cached_tokens=self._cached_tokens),
-            output_tokens=output_tokens,
-            output_tokens_details=OutputTokensDetails(reasoning_tokens=self._splitter.reasoning_tokens),
-            total_tokens=self._input_tokens + output_tokens,
         )

@@ -30,6 +30,7 @@ MAX_METADATA_KEY_CHARACTERS: Final = 64
 MAX_METADATA_VALUE_CHARACTERS: Final = 512
 MAX_TOOLS: Final = 1024
 
+_LOGPROBS: Final = "message.output_text.logprobs"
 _FUNCTION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -52,8 +53,14 @@ def validate(request: CreateResponseRequest, model: ModelInfo, limits: StreamLim
     """
     _check_numbers(request, limits)
     _check_offered(request)
+    _check_include(request, model)
     _check_metadata(request)
     _check_tools(request, model)
+
+
+def top_logprobs(request: CreateResponseRequest) -> int | None:
+    """Return how many alternatives each token comes with; None where no log-probabilities are wanted."""
+    return request.top_logprobs if _LOGPROBS in request.include else None
 
 
 def guidance(request: CreateResponseRequest) -> Guidance:
@@ -107,8 +114,6 @@ def _check_offered(request: CreateResponseRequest) -> None:
         ("moderation", request.HasField("moderation"), "leave it out"),
         ("context_management", bool(request.context_management), "leave it out"),
         ("truncation", request.truncation == TRUNCATION_AUTO, 'use "disabled", and shorten the input'),
-        ("include", bool(request.include), "leave it out"),
-        ("top_logprobs", request.top_logprobs > 0, "leave it out, or 0"),
         ("max_tool_calls", request.HasField("max_tool_calls"), "use parallel_tool_calls: false"),
         (
             "text.format",
@@ -123,6 +128,24 @@ def _check_offered(request: CreateResponseRequest) -> None:
                 code="unsupported_parameter",
                 param=param,
             )
+
+
+def _check_include(request: CreateResponseRequest, model: ModelInfo) -> None:
+    for i, name in enumerate(request.include):
+        if name != _LOGPROBS:
+            raise InvalidRequest(
+                f"include[{i}] is not supported by this server: {_LOGPROBS} is.",
+                code="unsupported_parameter",
+                param=f"include[{i}]",
+            )
+        if not model.logprobs:
+            raise InvalidRequest(
+                f"The model {model.id} gives no log-probabilities: leave {_LOGPROBS} out of include.",
+                code="unsupported_parameter",
+                param=f"include[{i}]",
+            )
+    if request.top_logprobs and not request.include:
+        raise InvalidRequest(f'top_logprobs needs include: ["{_LOGPROBS}"].', param="top_logprobs")
 
 
 def _check_metadata(request: CreateResponseRequest) -> None:

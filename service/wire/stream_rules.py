@@ -10,7 +10,8 @@ rules are those that OpenAI's clients rely on:
   4. Parts follow one another inside their item, each opened and closed, their content_index counting from 0.
      Every delta and done event falls inside the part, or the item, that it names.
   5. One id an item, in every event, unique in the stream.
-  6. Joined deltas are the done text, the part's text, the item's, and the terminal response's.
+  6. Joined deltas are the done text, the part's text, the item's, and the terminal response's; so are their
+     log-probabilities.
   7. The terminal event's type, its response's status, its details and its items' statuses agree, and its
      usage adds up.
 """
@@ -50,6 +51,7 @@ class _Open:
     type: str
     deltas: list[str] = field(default_factory=list)
     done: str | None = None
+    logprobs: list[object] = field(default_factory=list)
 
 
 class StreamChecker:
@@ -221,6 +223,7 @@ class StreamChecker:
         self._expect("part.type", part.get("type"), self._part.type)
         _, key = _PART_TEXTS.get(self._part.type, ("", "text"))
         self._expect(f"part.{key}", part.get(key), self._part.done)
+        self._expect("part.logprobs", part.get("logprobs") or [], self._part.logprobs)
         self._parts.append(part)
         self._part = None
 
@@ -250,12 +253,14 @@ class StreamChecker:
             self._problem(f"delta is {_short(delta)}, not a text")
         elif holder is not None:
             holder.deltas.append(delta)
+            holder.logprobs += event.get("logprobs") or []
 
     def _text_done(self, event: Event) -> None:
         holder, key = self._holder(event)
         if holder is not None:
             holder.done = event.get(key)
             self._expect(key, holder.done, "".join(holder.deltas))
+            self._expect("logprobs", event.get("logprobs") or [], holder.logprobs)
 
 
 def check_stream(events: Iterable[Event]) -> list[str]:

@@ -5,13 +5,13 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from openresponses.v1.response_pb2 import OutputTokensDetails, ResponseError, Usage
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.harmony.splitter import HarmonySplitter
-from service.engine.base import ModelInfo
+from service.engine.base import FinishReason, ModelInfo, TokenChunk
 from service.run.builder import ResponseBuilder
 from service.run.opening import opened_response
+from service.run.turn import Turn
 from service.wire.openai_json import encode
 from service.wire.stream_rules import check_stream
 from tests.property.turns import chunkings, soups, turn_tokens, written_turns
@@ -23,21 +23,15 @@ def stream(chunks: list[list[int]], *, end: str) -> list[dict[str, Any]]:
     """The events of a turn that came in `chunks`, as JSON; `end` is stop, length or fault."""
     request = CreateResponseRequest(model="m")
     builder = ResponseBuilder(opened_response(request, MODEL, response_id="resp_abc", created_at=1))
-    splitter = HarmonySplitter()
+    turn = Turn(builder, HarmonySplitter(), 0, clock=lambda: 2.0)
     builder.start()
     for chunk in chunks:
-        builder.apply(splitter.feed(chunk))
-    usage = Usage(
-        output_tokens=splitter.tokens,
-        total_tokens=splitter.tokens,
-        output_tokens_details=OutputTokensDetails(reasoning_tokens=splitter.reasoning_tokens),
-    )
+        turn.feed(TokenChunk(chunk))
     if end == "fault":
-        builder.fail(usage, ResponseError(code="server_error", message="it broke"))
+        turn.fail("it broke")
     else:
-        cut = end == "length" and not splitter.closed
-        builder.apply(splitter.finish(cut=cut))
-        builder.cut(usage) if cut else builder.complete(usage, completed_at=2)
+        turn.feed(TokenChunk([], FinishReason(end)))
+        turn.end()
     return [json.loads(encode(event)) for event in builder.take()]
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
+from service.dialect.harmony import vocabulary
 from service.dialect.harmony.dialect import HarmonyDialect
 from service.engine.scripted import ScriptedEngine
 from service.errors import Overloaded, Unavailable
@@ -67,6 +68,33 @@ def test_any_chunking_and_any_interval_give_the_same_response(folder, data, toke
     other = asyncio.run(play(data.draw(chunk_sizes), interval))
     assert check_stream(other) == []
     assert with_joined_deltas(other) == with_joined_deltas(reference)
+
+
+@given(st.data(), turns)
+def test_tokens_give_an_item_or_an_error(folder, data, tokens):
+    reason = data.draw(st.sampled_from(["stop", "length"]))
+    engine = engine_of(folder, {"tokens": tokens, "chunks": 7, "finish_reason": reason})
+    response = asyncio.run(events_of(runner_of(engine)))[-1]["response"]
+    if tokens or reason == "stop":
+        assert response["output"] or response["error"]
+
+
+@given(st.data(), written_turns(), st.integers(0, 3))
+def test_log_probabilities_come_one_a_token_whatever_the_chunking(folder, data, written, top):
+    """Each token of a text has its entry; thoughts and calls have none."""
+    turn = {"tokens": turn_tokens(written), "chunks": data.draw(chunk_sizes), "logprobs": True}
+    fields = {"include": ["message.output_text.logprobs"], "top_logprobs": top}
+    interval = data.draw(st.integers(1, 40))
+    events = asyncio.run(events_of(runner_of(engine_of(folder, turn), interval=interval), **fields))
+    assert check_stream(events) == []
+    messages = [item for item in events[-1]["response"]["output"] if item["type"] == "message"]
+    texts = [message.text for message in written if not message.recipient and message.channel != "analysis"]
+    for message, text in zip(messages, texts, strict=True):
+        entries = message["content"][0]["logprobs"]
+        expected = vocabulary.encode(text)
+        assert b"".join(bytes(entry["bytes"]) for entry in entries) == text.encode()
+        assert [entry["logprob"] for entry in entries] == [-(1 + token % 100) / 100 for token in expected]
+        assert {len(entry["top_logprobs"]) for entry in entries} <= {top}
 
 
 @given(st.data(), turns, st.sampled_from(["fail_after", "hang_after"]))

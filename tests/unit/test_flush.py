@@ -7,7 +7,7 @@ import pytest
 
 from service.engine.base import FinishReason, TokenChunk
 from service.errors import EngineFailed
-from service.run.flush import Flush, FlushPolicy, flushing
+from service.run.flush import FlushPolicy, flushing
 
 BOUNDARY = 200008
 NEVER_S = 3600.0
@@ -62,7 +62,7 @@ async def test_the_last_flush_tells_why_and_how_much_was_cached():
     source = play(TokenChunk([1], cached_tokens=7), TokenChunk([], FinishReason.LENGTH))
     async with flushing(source, policy(1)) as flushes:
         seen = [flush async for flush in flushes]
-    assert seen == [Flush([1], cached_tokens=7), Flush([], FinishReason.LENGTH)]
+    assert seen == [TokenChunk([1], None, 7, []), TokenChunk([], FinishReason.LENGTH, None, [])]
 
 
 async def test_tokens_before_a_fault_come_before_the_fault():
@@ -84,11 +84,11 @@ async def test_silence_gives_empty_flushes_until_tokens_come():
     more = asyncio.Event()
     source = play(more, TokenChunk([5], FinishReason.STOP))
     async with flushing(source, policy(1, silence_s=0.01)) as flushes:
-        assert await anext(flushes) == Flush()
-        assert await anext(flushes) == Flush()
+        assert await anext(flushes) == TokenChunk([], None, None, [])
+        assert await anext(flushes) == TokenChunk([], None, None, [])
         more.set()
         seen = [flush async for flush in flushes if flush.token_ids]
-    assert seen == [Flush([5], FinishReason.STOP)]
+    assert seen == [TokenChunk([5], FinishReason.STOP, None, [])]
 
 
 async def test_a_slow_reader_gets_fewer_and_larger_flushes_and_the_engine_is_held_back():

@@ -29,7 +29,7 @@ MAY_IMPORT = {
         "service.errors",
     },
     "service.wire": {"service.wire", "service.errors"},
-    "service.dialect": {"service.dialect", "service.errors"},
+    "service.dialect": {"service.dialect", "service.engine.base", "service.errors"},
     "service.engine": {"service.engine", "service.dialect.harmony", "service.errors"},
     "service.engine.base": {"service.errors"},
     "service.engine.factory": {"service.engine", "service.config", "service.errors"},
@@ -40,6 +40,7 @@ SANS_IO = (
     "service.wire",
     "service.run.builder",
     "service.run.opening",
+    "service.run.turn",
     "service.run.validation",
 )
 IO_MODULES = {"asyncio", "grpc", "time", "datetime", "random", "uuid", "secrets", "threading", "socket"}

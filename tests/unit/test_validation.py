@@ -1,6 +1,7 @@
 """What a request may say: wrong values and what is not offered are refused by name, the rest is kept."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from openresponses.v1.service_pb2 import CreateResponseRequest
 from service.engine.base import FunctionSchema, Guidance, ModelInfo
 from service.errors import InvalidRequest
 from service.run.opening import opened_response, unoffered_tool_types
-from service.run.validation import StreamLimits, function_tools, guidance, validate
+from service.run.validation import StreamLimits, function_tools, guidance, top_logprobs, validate
 from service.wire.openai_json import decode, encode
 
 LIMITS = StreamLimits(max_interval_tokens=64, max_interval_ms=1000)
@@ -48,7 +49,8 @@ REFUSED = [
     ({"conversation": "conv_1"}, "conversation"),
     ({"background": True}, "background"),
     ({"truncation": "auto"}, "truncation"),
-    ({"include": ["reasoning.encrypted_content"]}, "include"),
+    ({"include": ["reasoning.encrypted_content"]}, "include[0]"),
+    ({"include": ["message.output_text.logprobs"]}, "include[0]"),
     ({"top_logprobs": 3}, "top_logprobs"),
     ({"max_tool_calls": 1}, "max_tool_calls"),
     ({"text": {"format": {"type": "json_object"}}}, "text.format"),
@@ -89,6 +91,18 @@ ACCEPTED = [
 @pytest.mark.parametrize("fields", ACCEPTED)
 def test_accepted(fields):
     validate(request(**fields), GUIDED, LIMITS)
+
+
+def test_log_probabilities_of_a_model_that_gives_them():
+    model = replace(GUIDED, logprobs=True)
+    fields = {"include": ["message.output_text.logprobs"], "top_logprobs": 3}
+    validate(request(**fields), model, LIMITS)
+    assert top_logprobs(request(**fields)) == 3
+    assert top_logprobs(request(include=fields["include"])) == 0
+    assert top_logprobs(request()) is None
+    with pytest.raises(InvalidRequest) as caught:
+        validate(request(top_logprobs=3), model, LIMITS)
+    assert caught.value.param == "top_logprobs"
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "f"}])

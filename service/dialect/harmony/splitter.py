@@ -34,7 +34,8 @@ malformed; these rules make every token sequence a sequence of well-formed messa
      three of them, and become U+FFFD when their message ends.
   8. When the output is cut inside a message, that message ends incomplete. When it is cut inside a header,
      nobody knows yet what the message would have been, so there is none, unless the header holds more text
-     than the half of a header word. When the model stopped by itself, the end acts as `<|return|>`.
+     than the half of a header word, or nothing else was said: then an empty one stands for it. When the model
+     stopped by itself, the end acts as `<|return|>`.
 """
 
 from __future__ import annotations
@@ -45,9 +46,12 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
+from openresponses.v1.content_pb2 import Logprob
+
 from service.dialect.base import Kind, MessageEnd, MessageStart, MessageText, Segment
 from service.dialect.harmony import vocabulary
 from service.dialect.harmony.header import Header, Marker, parse_header
+from service.dialect.harmony.logprobs import text_logprob
 from service.dialect.harmony.vocabulary import (
     CALL,
     CHANNEL,
@@ -59,6 +63,7 @@ from service.dialect.harmony.vocabulary import (
     RETURN,
     START,
 )
+from service.engine.base import TokenLogprob
 
 MAX_HEADER_TOKENS: Final = 80
 """Most text tokens of a header: enough for a role, a channel and a function name of 64 one-byte tokens."""
@@ -94,19 +99,22 @@ class HarmonySplitter:
         self._state = _State.HEADER
         self._decoder = _new_decoder("replace")
         self._kind = Kind.ANSWER
+        self._said = False
+        # Of tokens whose characters are not complete yet.
+        self._logprobs: list[Logprob] = []
         self._out: list[Segment] = []
         self._pieces: list[tuple[str, list[int]]] = []
         self._header_tokens = 0
         self._role_expected = True
         self._begin_header(role_expected=True)
 
-    def feed(self, token_ids: Sequence[int]) -> list[Segment]:
-        """Take the next tokens and return the segments that they complete."""
+    def feed(self, token_ids: Sequence[int], logprobs: Sequence[TokenLogprob] = ()) -> list[Segment]:
+        """Take the next tokens, with one log-probability each or none; return what they complete."""
         out = self._out = []
         count = len(token_ids)
         if self._state is _State.CONTENT and count and max(token_ids) < FIRST_SPECIAL:
             self.tokens += count
-            self._content(token_ids)
+            self._content(token_ids, logprobs)
             return out
         at = 0
         while at < count and not self.ended:
@@ -121,7 +129,7 @@ class HarmonySplitter:
                 end = at + 1
                 while end < count and token_ids[end] < FIRST_SPECIAL:
                     end += 1
-                self._content(token_ids[at:end])
+                self._content(token_ids[at:end], logprobs[at:end])
                 at = end
         self.tokens += at
         return out
@@ -173,11 +181,22 @@ class HarmonySplitter:
             case _:
                 pass
 
-    def _content(self, token_ids: Sequence[int]) -> None:
+    def _content(self, token_ids: Sequence[int], logprobs: Sequence[TokenLogprob]) -> None:
         table = self._token_bytes
         if self._kind is Kind.REASONING:
             self.reasoning_tokens += len(token_ids)
-        if text := self._decoder.decode(b"".join([table[token] for token in token_ids])):
+        if logprobs and self._kind in (Kind.ANSWER, Kind.PREAMBLE):
+            self._logprobs += [text_logprob(entry, table) for entry in logprobs]
+        self._text(self._decoder.decode(b"".join([table[token] for token in token_ids])))
+
+    def _text(self, text: str) -> None:
+        """More of the open message's text; log-probabilities wait until there is some."""
+        if not text:
+            return
+        if self._logprobs:
+            self._out.append(MessageText(text, tuple(self._logprobs)))
+            self._logprobs.clear()
+        else:
             self._out.append(MessageText(text))
 
     def _header_text(self, token: int) -> None:
@@ -238,16 +257,20 @@ class HarmonySplitter:
         half_word = _HALF_WORD if marked else _HALF_RECIPIENT
         if not half_word.fullmatch(header.rest):
             self._whole_message(header, complete=False)
+        elif not self._said and self.tokens:
+            # Of a call even the name may be half of one.
+            kind = Kind.REASONING if header.kind is Kind.REASONING else Kind.ANSWER
+            self._whole_message(Header(kind, "", said=False, rest=""), complete=False)
 
     # Messages.
 
     def _start(self, kind: Kind, name: str) -> None:
         self._kind = kind
+        self._said = True
         self._out.append(MessageStart(kind, name))
 
     def _end_message(self, *, complete: bool) -> None:
-        if text := self._decoder.decode(b"", final=True):
-            self._out.append(MessageText(text))
+        self._text(self._decoder.decode(b"", final=True))
         self._decoder.reset()
         self._close(complete=complete)
 
