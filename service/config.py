@@ -45,6 +45,9 @@ class Settings(BaseSettings):
     keepalive_s: Annotated[float, Field(gt=0)] = Field(
         15.0, description="Seconds of silence after which an HTTP stream gets a comment line."
     )
+    max_stall_s: Annotated[float, Field(gt=0)] = Field(
+        30.0, description="Seconds that a client may leave its stream unread before it is cut off."
+    )
     grace_s: Annotated[float, Field(ge=0)] = Field(
         30.0, description="Seconds that running streams have to finish after SIGTERM."
     )

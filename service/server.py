@@ -78,8 +78,12 @@ async def _serve(settings: Settings, engine: Engine) -> None:
         clock=time.time,
     )
     server = grpc.aio.server(options=_channel_options(settings))
-    add_ResponsesServiceServicer_to_server(ResponsesServicer(runner, engine), server)
-    add_OpenAIHttpServiceServicer_to_server(OpenAIHttpServicer(runner, engine, drain), server)
+    add_ResponsesServiceServicer_to_server(
+        ResponsesServicer(runner, engine, max_stall_s=settings.max_stall_s), server
+    )
+    add_OpenAIHttpServiceServicer_to_server(
+        OpenAIHttpServicer(runner, engine, drain, max_stall_s=settings.max_stall_s), server
+    )
     health = HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     reflection.enable_server_reflection(

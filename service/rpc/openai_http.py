@@ -5,7 +5,7 @@ The gateway transcodes routes and statuses; what the bytes of a body are is deci
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from typing import Final
 
@@ -21,6 +21,7 @@ from openresponses.v1.openai_http_pb2_grpc import OpenAIHttpServiceServicer
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.engine.base import Engine
+from service.rpc.delivery import deliver
 from service.rpc.models import get_model, list_models
 from service.rpc.responses import whole_response
 from service.rpc.status import ErrorsAsStatus
@@ -37,25 +38,29 @@ _KEEPALIVE: Final = b": keepalive\n\n"
 class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     """Serves OpenAIHttpService from one runner."""
 
-    def __init__(self, runner: ResponseRunner, engine: Engine, drain: Drain) -> None:
+    def __init__(self, runner: ResponseRunner, engine: Engine, drain: Drain, *, max_stall_s: float) -> None:
+        """`max_stall_s`: seconds that a client may leave its stream unread."""
+        self._max_stall_s = max_stall_s
         self._runner = runner
         self._engine = engine
         self._drain = drain
 
-    async def CreateResponse(  # noqa: N802 - the contract's name
+    # grpc.aio takes a coroutine that writes as well as an iterator; the stubs know the latter only.
+    async def CreateResponse(  # type: ignore[override]  # noqa: N802 - the contract's name
         self, request: HttpBody, context: grpc.aio.ServicerContext[HttpBody, HttpBody]
-    ) -> AsyncIterator[HttpBody]:
+    ) -> None:
         """Answer with one document, or with a stream, as the body's `stream` says."""
         async with ErrorsAsStatus(context):
             create = decode(CreateResponseRequest, request.data)
             if not create.stream:
                 response = await whole_response(self._runner, create)
-                yield HttpBody(content_type=_JSON, data=encode(response))
+                await context.write(HttpBody(content_type=_JSON, data=encode(response)))
                 return
-            async with aclosing(self._runner.run(create)) as batches:
-                async for events in batches:
-                    data = server_sent_events(events) if events else _KEEPALIVE
-                    yield HttpBody(content_type=_EVENT_STREAM, data=data)
+            async with (
+                aclosing(self._runner.run(create)) as batches,
+                aclosing(_bodies(batches)) as bodies,
+            ):
+                await deliver(context, bodies, max_stall_s=self._max_stall_s)
 
     async def ListModels(  # noqa: N802 - the contract's name
         self,
@@ -80,6 +85,14 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
             self._drain.check_open()
             await self._engine.health()
             return HttpBody(content_type=_JSON, data=b'{"status":"ok"}')
+
+
+async def _bodies(
+    batches: AsyncIterator[list[ResponseStreamEvent]],
+) -> AsyncGenerator[tuple[HttpBody], None]:
+    async for events in batches:
+        data = server_sent_events(events) if events else _KEEPALIVE
+        yield (HttpBody(content_type=_EVENT_STREAM, data=data),)
 
 
 def server_sent_events(events: Iterable[ResponseStreamEvent]) -> bytes:

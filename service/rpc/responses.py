@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import grpc
@@ -13,6 +12,7 @@ from openresponses.v1.service_pb2_grpc import ResponsesServiceServicer
 
 from service.engine.base import Engine
 from service.errors import EngineFailed
+from service.rpc.delivery import deliver
 from service.rpc.models import list_models
 from service.rpc.status import ErrorsAsStatus
 from service.run.run import ResponseRunner
@@ -21,20 +21,21 @@ from service.run.run import ResponseRunner
 class ResponsesServicer(ResponsesServiceServicer):
     """Serves ResponsesService from one runner."""
 
-    def __init__(self, runner: ResponseRunner, engine: Engine) -> None:
+    def __init__(self, runner: ResponseRunner, engine: Engine, *, max_stall_s: float) -> None:
+        """`max_stall_s`: seconds that a client may leave its stream unread."""
         self._runner = runner
         self._engine = engine
+        self._max_stall_s = max_stall_s
 
-    async def StreamResponse(  # noqa: N802 - the contract's name
+    # grpc.aio takes a coroutine that writes as well as an iterator; the stubs know the latter only.
+    async def StreamResponse(  # type: ignore[override]  # noqa: N802 - the contract's name
         self,
         request: CreateResponseRequest,
         context: grpc.aio.ServicerContext[CreateResponseRequest, ResponseStreamEvent],
-    ) -> AsyncIterator[ResponseStreamEvent]:
+    ) -> None:
         """Stream a response's events."""
         async with ErrorsAsStatus(context), aclosing(self._runner.run(request)) as batches:
-            async for events in batches:
-                for event in events:
-                    yield event
+            await deliver(context, batches, max_stall_s=self._max_stall_s)
 
     async def CreateResponse(  # noqa: N802 - the contract's name
         self,

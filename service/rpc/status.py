@@ -22,6 +22,7 @@ from service.errors import (
     InvalidRequest,
     NotFound,
     Overloaded,
+    ReaderStalled,
     ServiceError,
     Unavailable,
 )
@@ -37,6 +38,8 @@ _CODES: Final[Mapping[type[ServiceError], tuple[grpc.StatusCode, str]]] = {
     InvalidRequest: (grpc.StatusCode.INVALID_ARGUMENT, "invalid_request_error"),
     NotFound: (grpc.StatusCode.NOT_FOUND, "invalid_request_error"),
     Overloaded: (grpc.StatusCode.RESOURCE_EXHAUSTED, "rate_limit_error"),
+    # In the middle of a stream: over HTTP nothing can tell any more, the connection breaks off.
+    ReaderStalled: (grpc.StatusCode.RESOURCE_EXHAUSTED, "invalid_request_error"),
     Unavailable: (grpc.StatusCode.UNAVAILABLE, "server_error"),
     EngineFailed: (grpc.StatusCode.INTERNAL, "server_error"),
 }
