@@ -52,4 +52,9 @@ def write_script(folder: Path, turns: dict[str, dict[str, Any]] = TURNS) -> Path
 
 def token_count(harmony: str) -> int:
     """How many tokens a written output has."""
-    return len(vocabulary.load_encoding().encode(harmony, allowed_special="all"))
+    return len(encoded(harmony))
+
+
+def encoded(harmony: str) -> list[int]:
+    """The tokens of a written output."""
+    return vocabulary.load_encoding().encode(harmony, allowed_special="all")

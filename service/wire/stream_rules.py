@@ -22,7 +22,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from openresponses.v1.event_pb2 import ResponseStreamEvent
+from openresponses.v1.json_pb2 import json
+
 Event = Mapping[str, Any]
+
+EVENT_TYPES: Final = frozenset(
+    field.GetOptions().Extensions[json].tag
+    for field in ResponseStreamEvent.DESCRIPTOR.oneofs_by_name["event"].fields
+)
+"""The types of all events of OpenAI's."""
 
 _TERMINAL: Final = {
     "response.completed": ("completed",),
@@ -40,6 +49,20 @@ _PART_TEXTS: Final = {
 _ITEM_TEXTS: Final = {
     "function_call_arguments": ("function_call", "arguments"),
     "custom_tool_call_input": ("custom_tool_call", "input"),
+}
+# Statuses of the items that a model writes; OpenAI's reasoning items have none at times. Hosted tools have
+# statuses of their own.
+_OPEN_STATUSES: Final[Mapping[object, tuple[str | None, ...]]] = {
+    "message": ("in_progress",),
+    "reasoning": ("in_progress", None),
+    "function_call": ("in_progress",),
+    "custom_tool_call": ("in_progress",),
+}
+_DONE_STATUSES: Final[Mapping[object, tuple[str | None, ...]]] = {
+    "message": ("completed", "incomplete"),
+    "reasoning": ("completed", "incomplete", None),
+    "function_call": ("completed", "incomplete"),
+    "custom_tool_call": ("completed", "incomplete"),
 }
 
 
@@ -73,6 +96,13 @@ class StreamChecker:
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
+        try:
+            self._feed(event)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            self._problem(f"{event.get('type')} is malformed: {error!r}")
+        self._count += 1
+
+    def _feed(self, event: Event) -> None:
         type_ = event.get("type")
         if event.get("sequence_number") != self._count:
             self._problem(f"sequence_number is {event.get('sequence_number')!r}, not {self._count}")
@@ -91,11 +121,12 @@ class StreamChecker:
             self._check_lifecycle(event)
         else:
             handler = self._handlers().get(type_)
-            if handler is None:
-                self._problem(f"the type {type_!r} is unknown to this checker")
-            else:
+            if handler is not None:
                 handler(event)
-        self._count += 1
+            elif type_ not in EVENT_TYPES:
+                self._problem(f"{type_!r} is no event type of OpenAI's")
+            elif "item_id" in event:
+                self._named_item(event["item_id"], event)
 
     def finish(self) -> list[str]:
         """The stream is over; return all problems."""
@@ -164,7 +195,8 @@ class StreamChecker:
             self._problem(f"item {self._item.id} is still open")
         item = event["item"]
         self._expect("output_index", event.get("output_index"), len(self._items))
-        self._expect("item.status", item.get("status"), "in_progress")
+        if item.get("status") not in _OPEN_STATUSES.get(item.get("type"), (item.get("status"),)):
+            self._problem(f"item.status is {item.get('status')!r}, not 'in_progress'")
         if item.get("content") or item.get("arguments") or item.get("input") or item.get("summary"):
             self._problem("the item is not empty when it is added")
         if item.get("id") in self._ids or not item.get("id"):
@@ -181,8 +213,8 @@ class StreamChecker:
             self._problem("a part is still open")
             self._part = None
         self._expect("item.type", item.get("type"), opened.type)
-        if item.get("status") not in ("completed", "incomplete"):
-            self._problem(f"item.status is {item.get('status')!r}")
+        if item.get("status") not in _DONE_STATUSES.get(item.get("type"), (item.get("status"),)):
+            self._problem(f"item.status is {item.get('status')!r}, not 'completed' or 'incomplete'")
         for type_, key in _ITEM_TEXTS.values():
             if item.get("type") == type_:
                 self._expect(f"item.{key}", item.get(key), opened.done)

@@ -18,6 +18,7 @@ MAY_IMPORT = {
         "service.rpc",
         "service.run",
     },
+    "service.check_stream": {"service.wire"},
     "service.config": set(),
     "service.errors": set(),
     "service.rpc": {"service.rpc", "service.run", "service.wire", "service.engine.base", "service.errors"},
