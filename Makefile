@@ -8,16 +8,17 @@ GRPC_PORT ?= 50051
 ENGINE ?= embedded
 MODEL ?=
 SCRIPT ?=
+FUZZ_SECONDS ?= 60
 
 PROTOS := $(sort $(wildcard proto/openresponses/v1/*.proto))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-node run test proto proto-check lint lock clean
+.PHONY: help setup setup-node run test fuzz proto proto-check lint lock clean
 
 help: ## List the targets and the variables they take.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 	@echo
-	@echo "Variables: HTTP_PORT=$(HTTP_PORT) GRPC_PORT=$(GRPC_PORT) ENGINE=$(ENGINE) MODEL=$(MODEL) SCRIPT=$(SCRIPT)"
+	@echo "Variables: HTTP_PORT=$(HTTP_PORT) GRPC_PORT=$(GRPC_PORT) ENGINE=$(ENGINE) MODEL=$(MODEL) SCRIPT=$(SCRIPT) FUZZ_SECONDS=$(FUZZ_SECONDS)"
 
 setup: .venv/installed ## Install everything into .venv, pinned and hash-checked.
 
@@ -39,6 +40,10 @@ run: setup ## Start the service and the gateway; Ctrl-C stops both.
 
 test: setup setup-node proto-check lint ## Check generated code, style and types, then run every test.
 	$(BIN)/pytest
+
+fuzz: setup ## Fuzz the splitter for FUZZ_SECONDS, guided by coverage.
+	$(BIN)/pip install --quiet --disable-pip-version-check 'atheris>=3,<4'
+	$(BIN)/python -m tests.fuzz.fuzz_splitter -max_total_time=$(FUZZ_SECONDS)
 
 proto: setup ## Lint proto/ and generate gen/ from it.
 	PATH="$(CURDIR)/$(BIN):$$PATH" proto/generate
