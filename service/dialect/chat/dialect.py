@@ -1,0 +1,36 @@
+"""The chat dialect as a `Dialect`, for engines that apply a model's own chat template.
+
+The prompt travels as Harmony, which can say everything that a request does; the engine reads it back and has
+the template write it. What the model writes comes as it is, in Harmony's text tokens, and is split here.
+"""
+
+from __future__ import annotations
+
+from openresponses.v1.service_pb2 import CreateResponseRequest
+
+from service.dialect.chat.splitter import ChatSplitter
+from service.dialect.harmony import vocabulary
+from service.dialect.harmony.prompt import render
+
+
+class ChatDialect:
+    """The `Dialect` of models with a chat template."""
+
+    stop_token_ids = frozenset({vocabulary.RETURN})
+    # Markup is text: no token tells that an item begins.
+    boundary_token_ids = frozenset({vocabulary.RETURN})
+
+    def __init__(self) -> None:
+        """Load the vocabulary, so that the first request does not wait for it."""
+        vocabulary.load_encoding()
+        vocabulary.token_bytes()
+
+    def render(self, request: CreateResponseRequest) -> list[int]:
+        """Return the prompt, in Harmony."""
+        return render(request)
+
+    def splitter(self, request: CreateResponseRequest) -> ChatSplitter:
+        """Return a splitter for the turn that answers `request`."""
+        functions = frozenset(tool.function.name for tool in request.tools if tool.HasField("function"))
+        one_call = request.HasField("parallel_tool_calls") and not request.parallel_tool_calls
+        return ChatSplitter(functions, one_call=one_call)

@@ -1,0 +1,155 @@
+"""The chat dialect's vectors, at every chunk size and byte by byte; and any text, however it is chunked.
+
+`chat_vectors.json` is written like the vectors of Harmony, but for `text`: what the model writes, before it
+ends its turn. The function on offer is get_weather, unless `tools` says otherwise.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openresponses.v1.service_pb2 import CreateResponseRequest
+
+from service.dialect.base import MessageText
+from service.dialect.chat.dialect import ChatDialect
+from service.dialect.chat.splitter import ChatSplitter
+from service.dialect.harmony import vocabulary
+from service.engine.base import FinishReason, ModelInfo, TokenChunk, TokenLogprob
+from service.run.builder import ResponseBuilder
+from service.run.opening import opened_response
+from service.run.turn import Turn
+from service.wire.openai_json import decode, encode
+from service.wire.stream_rules import check_stream
+from tests.conformance.vectors import CHUNK_SIZES, Vector, in_short, request_of
+from tests.property.test_events import with_joined_deltas
+from tests.property.turns import chunkings
+
+VECTORS: list[Vector] = json.loads((Path(__file__).parent / "chat_vectors.json").read_text())
+MODEL = ModelInfo(id="m", context_window_tokens=100_000, max_output_tokens=100_000)
+DIALECT = ChatDialect()
+
+Events = list[dict[str, Any]]
+
+
+def byte_tokens(text: str) -> list[int]:
+    """A text as tokens of single bytes."""
+    return [vocabulary.token_bytes().index(bytes([byte])) for byte in text.encode()]
+
+
+def play(chunks: list[list[int]], *, reason: str = "stop", tools: list[str], **fields: Any) -> Events:
+    document = {"model": "m", **request_of({"tools": tools, **fields})}
+    request = decode(CreateResponseRequest, json.dumps(document).encode())
+    builder = ResponseBuilder(opened_response(request, MODEL, response_id="resp_abc", created_at=1))
+    turn = Turn(builder, DIALECT.splitter(request), 0, clock=lambda: 2.0)
+    builder.start()
+    for chunk in chunks:
+        turn.feed(TokenChunk(chunk))
+    turn.feed(TokenChunk([], FinishReason(reason)))
+    turn.end()
+    return [json.loads(encode(event)) for event in builder.take()]
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+def test_vector(vector):
+    reason = vector.get("finish_reason", "stop")
+    end = [vocabulary.RETURN] if reason == "stop" else []
+    options = {key: vector[key] for key in ("parallel_tool_calls",) if key in vector}
+    assert vector["why"]
+    for tokens in (vocabulary.encode(vector["text"]) + end, byte_tokens(vector["text"]) + end):
+        reference = None
+        for size in CHUNK_SIZES:
+            chunks = [tokens[at : at + size] for at in range(0, len(tokens), size)]
+            events = play(chunks, reason=reason, tools=vector.get("tools", ["get_weather"]), **options)
+            assert check_stream(events) == []
+            response = events[-1]["response"]
+            assert in_short(response["output"]) == vector["output"]
+            assert response["status"] == vector.get("status", "completed")
+            reference = reference or with_joined_deltas(events)
+            assert with_joined_deltas(events) == reference
+
+
+PIECES = [
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    '{"name": "get_weather", ',
+    '"arguments": ',
+    "{}",
+]
+PIECES += [
+    "}",
+    "{",
+    '"',
+    "\\",
+    ":",
+    ",",
+    "[",
+    "]",
+    " ",
+    "\n",
+    ";",
+    "<",
+    "</",
+    "null",
+    "word",
+    "é",
+    "🎉",
+    "<|end|>",
+]
+soups = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=40).map("".join)
+
+
+@given(st.data(), soups, st.sampled_from(["stop", "length"]))
+def test_any_text_in_any_chunks_and_any_tokens_gives_the_same(data, text, reason):
+    tools = data.draw(st.sampled_from([[], ["get_weather"]]))
+    by_byte = byte_tokens(text)
+    reference = play([[token] for token in by_byte], reason=reason, tools=tools)
+    assert check_stream(reference) == []
+    chunked = play(data.draw(chunkings(by_byte)), reason=reason, tools=tools)
+    assert with_joined_deltas(chunked) == with_joined_deltas(reference)
+    whole = play([vocabulary.encode(text)], reason=reason, tools=tools)
+    for events in (reference, whole):
+        events[-1]["response"]["usage"] = None
+    assert with_joined_deltas(whole) == with_joined_deltas(reference)
+
+
+@given(soups.filter(lambda text: "<" not in text and "{" not in text and text.strip()))
+def test_text_without_markup_is_the_answer(text):
+    events = play([vocabulary.encode(text)], tools=["get_weather"])
+    assert in_short(events[-1]["response"]["output"]) == [{"answer": text.lstrip()}]
+
+
+def test_text_goes_on_at_once():
+    """Nothing waits that cannot be markup."""
+    splitter = ChatSplitter()
+    for word in ("Hello", ",", " world", ".", " a", " <", " b"):
+        (text,) = [s for s in splitter.feed(vocabulary.encode(word)) if isinstance(s, MessageText)] or [None]
+        assert (text is None) == (word == " <")
+
+
+def test_log_probabilities_of_answers():
+    tokens = [*vocabulary.encode("<think>Hm.</think> Hi 🎉 a < b"), vocabulary.RETURN]
+    splitter = ChatSplitter()
+    segments = splitter.feed(tokens, [TokenLogprob(token, -1.0) for token in tokens])
+    entries = [
+        entry for segment in segments if isinstance(segment, MessageText) for entry in segment.logprobs
+    ]
+    assert b"".join(bytes(entry.bytes) for entry in entries).decode().lstrip() == "Hi 🎉 a < b"
+
+
+def test_long_texts_take_linear_time():
+    """A hundred thousand tokens of what could become markup: seconds if it were quadratic."""
+    for text in (
+        " " * 100_000,
+        "<" * 100_000,
+        '<tool_call>{"name": "f", "arguments": {"a": "' + "x" * 100_000,
+        "{" * 100_000,
+    ):
+        splitter = ChatSplitter(frozenset({"f"}))
+        for token in byte_tokens(text):
+            splitter.feed([token])
+        splitter.finish(cut=False)
