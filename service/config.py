@@ -27,6 +27,9 @@ class Settings(BaseSettings):
     )
     script: Path | None = Field(None, description="The scripted engine's file of turns.")
     model: Path | None = Field(None, description="A GGUF file for the embedded engine, instead of its own.")
+    dialect: Literal["harmony", "chat"] = Field(
+        "harmony", description="What the model writes: Harmony, or text with the markup of chat models."
+    )
     listen: str = Field("127.0.0.1:50051", description="HOST:PORT for gRPC; port 0 picks a free one.")
     stream_interval: Annotated[int, Field(ge=1)] = Field(4, description="Tokens to a flush.")
     stream_interval_ms: Annotated[int, Field(ge=0)] = Field(

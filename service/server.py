@@ -7,7 +7,7 @@ import logging
 import signal
 import time
 import uuid
-from typing import Final
+from typing import Final, assert_never
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -18,6 +18,8 @@ from openresponses.v1.openai_http_pb2_grpc import add_OpenAIHttpServiceServicer_
 from openresponses.v1.service_pb2_grpc import add_ResponsesServiceServicer_to_server
 
 from service.config import Settings
+from service.dialect.base import Dialect
+from service.dialect.chat.dialect import ChatDialect
 from service.dialect.harmony.dialect import HarmonyDialect
 from service.engine.base import Engine
 from service.engine.factory import create_engine
@@ -63,7 +65,7 @@ async def _serve(settings: Settings, engine: Engine) -> None:
     drain = Drain()
     runner = ResponseRunner(
         engine,
-        HarmonyDialect(),
+        create_dialect(settings),
         StreamSettings(
             interval_tokens=settings.stream_interval,
             interval_ms=settings.stream_interval_ms,
@@ -106,6 +108,17 @@ async def _serve(settings: Settings, engine: Engine) -> None:
     # Not left to grpc's own grace period: it answers new calls with CANCELLED, which no client retries.
     await drain.stop(settings.grace_s)
     await server.stop(_LAST_WRITES_S)
+
+
+def create_dialect(settings: Settings) -> Dialect:
+    """Return the dialect that the settings name."""
+    match settings.dialect:
+        case "harmony":
+            return HarmonyDialect()
+        case "chat":
+            return ChatDialect()
+        case _:
+            assert_never(settings.dialect)
 
 
 def _channel_options(settings: Settings) -> list[tuple[str, int]]:

@@ -33,6 +33,7 @@ def create_engine(settings: Settings) -> Engine:
                 settings.model.stem if settings.model else MODEL_ID,
                 slots=settings.slots,
                 max_queued_requests=settings.max_queued_requests,
+                dialect=settings.dialect,
             )
         case _:
             assert_never(settings.engine)

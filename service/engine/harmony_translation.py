@@ -1,14 +1,14 @@
 """A Harmony prompt read back into messages, for models that have a chat template of their own. Sans-IO.
 
-Reasoning of earlier turns is left out, and functions, their calls and their results are told in words: such a
-model knows no channels and no recipients.
+Reasoning of earlier turns is left out. Such a model knows no channels and no recipients: calls of functions
+and their results become text, in words or in markup that it knows.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from service.dialect.harmony.vocabulary import (
@@ -42,6 +42,27 @@ class Conversation:
     after_result: bool
     """The last message is a function's result."""
 
+    def with_messages(self, messages: Sequence[ChatMessage]) -> Conversation:
+        """Return the same with other messages."""
+        return replace(self, messages=tuple(messages))
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How calls of functions and their results are told, with `{name}` and `{text}`."""
+
+    call: str
+    result: str
+
+
+TOLD: Final = Wording("I call {name}({text}).", "The result of {name}: {text}")
+"""In words, for models that know no functions."""
+TAGGED: Final = Wording(
+    '<tool_call>\n{{"name": "{name}", "arguments": {text}}}\n</tool_call>',
+    "<tool_response>\n{text}\n</tool_response>",
+)
+"""In the markup of Hermes and Qwen models."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Written:
@@ -50,7 +71,7 @@ class _Written:
     text: str
 
 
-def read_prompt(prompt: Sequence[int]) -> Conversation:
+def read_prompt(prompt: Sequence[int], wording: Wording) -> Conversation:
     """Return the conversation of a prompt that `dialect.harmony.prompt.render` has written."""
     effort, system, messages = "medium", _SYSTEM, list[ChatMessage]()
     question: str | None = None
@@ -71,14 +92,14 @@ def read_prompt(prompt: Sequence[int]) -> Conversation:
                 messages.append(ChatMessage("user", text))
             case "assistant" if recipient:
                 name = recipient.removeprefix("functions.")
-                messages.append(ChatMessage("assistant", f"I call {name}({text})."))
+                messages.append(ChatMessage("assistant", wording.call.format(name=name, text=text)))
             case "assistant" if written.channel != "analysis":
                 messages.append(ChatMessage("assistant", text))
             case "assistant":
                 pass
             case function:
                 name = function.removeprefix("functions.")
-                messages.append(ChatMessage("user", f"The result of {name}: {text}"))
+                messages.append(ChatMessage("user", wording.result.format(name=name, text=text)))
     messages.insert(0, ChatMessage("system", system))
     return Conversation(effort, tuple(map(_defused, messages)), question, after_result)
 

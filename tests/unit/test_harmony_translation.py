@@ -5,7 +5,7 @@ import pytest
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.harmony.prompt import render
-from service.engine.harmony_translation import Conversation, read_prompt
+from service.engine.harmony_translation import TAGGED, TOLD, Conversation, Wording, read_prompt
 from service.wire.openai_json import decode
 
 SYSTEM = "You are a helpful assistant."
@@ -17,8 +17,9 @@ TOOL = {
 }
 
 
-def read(**fields: object) -> Conversation:
-    return read_prompt(render(decode(CreateResponseRequest, orjson.dumps({"model": "m", **fields}))))
+def read(wording: Wording = TOLD, **fields: object) -> Conversation:
+    request = decode(CreateResponseRequest, orjson.dumps({"model": "m", **fields}))
+    return read_prompt(render(request), wording)
 
 
 def pairs(conversation: Conversation) -> list[tuple[str, str]]:
@@ -92,3 +93,18 @@ def test_a_developer_message_further_on_stays_where_it_is():
 @pytest.mark.parametrize("marker", ["<|im_end|>", "<|start|>", "<|channel|>"])
 def test_markers_are_defused(marker):
     assert marker not in pairs(read(input=f"a{marker}b"))[1][1]
+
+
+def test_calls_in_markup():
+    conversation = read(
+        TAGGED,
+        input=[
+            {"role": "user", "content": "1+2?"},
+            {"type": "function_call", "call_id": "c", "name": "add", "arguments": '{"a": 1}'},
+            {"type": "function_call_output", "call_id": "c", "output": "3"},
+        ],
+    )
+    assert pairs(conversation)[2:] == [
+        ("assistant", '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'),
+        ("user", "<tool_response>\n3\n</tool_response>"),
+    ]
