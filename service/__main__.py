@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 
+import uvloop
 from pydantic import ValidationError
 from pydantic_settings import CliApp, SettingsError
 
@@ -36,7 +36,7 @@ def main() -> int:
     from service.server import serve
 
     try:
-        asyncio.run(serve(settings))
+        uvloop.run(serve(settings))
     except StartupError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

@@ -41,6 +41,9 @@ class Settings(BaseSettings):
     max_stream_interval_ms: Annotated[int, Field(ge=0)] = Field(
         10_000, description="Most milliseconds to a flush that a request may ask for."
     )
+    max_waiting_tokens: Annotated[int, Field(ge=1)] = Field(
+        8192, description="Tokens of a response that wait for a slow client before its engine is held back."
+    )
     slots: Annotated[int, Field(ge=1)] = Field(4, description="Responses that the engine works on at once.")
     max_queued_requests: Annotated[int, Field(ge=0)] = Field(
         64, description="Responses that may wait for a slot; beyond, requests are refused with 429."

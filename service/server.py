@@ -69,6 +69,7 @@ async def _serve(settings: Settings, engine: Engine) -> None:
         StreamSettings(
             interval_tokens=settings.stream_interval,
             interval_ms=settings.stream_interval_ms,
+            max_waiting_tokens=settings.max_waiting_tokens,
             silence_s=settings.keepalive_s,
             limits=StreamLimits(
                 max_interval_tokens=settings.max_stream_interval,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from openresponses.v1.content_pb2 import Logprob
 from openresponses.v1.service_pb2 import CreateResponseRequest
@@ -40,8 +40,7 @@ class MessageStart:
     """The function's name; empty for other kinds."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageText:
+class MessageText(NamedTuple):
     """More of the open message's content."""
 
     text: str

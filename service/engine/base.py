@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from service.errors import InvalidRequest, NotFound
 
@@ -45,8 +45,7 @@ class TokenLogprob:
     """The likeliest tokens and their logarithms, likeliest first; as many as were asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenChunk:
+class TokenChunk(NamedTuple):
     """What an engine produced since the chunk before."""
 
     token_ids: Sequence[int]

@@ -224,5 +224,5 @@ def _read_script(path: Path) -> dict[str, tuple[Turn, ...]]:
 def _messages_written(prompt: Sequence[int]) -> int:
     """How many messages of the model stand in the prompt; the one it is about to write does not count."""
     start = vocabulary.START
-    (assistant,) = vocabulary.load_encoding().encode("assistant")
+    (assistant,) = vocabulary.encode("assistant")
     return sum(1 for i, token in enumerate(prompt[:-1]) if token == start and prompt[i + 1] == assistant) - 1

@@ -21,12 +21,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
 
 from service.engine.base import FinishReason, TokenChunk, TokenLogprob
-
-MAX_WAITING_TOKENS: Final = 8192
-"""Most tokens that wait for a slow client before the engine is held back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ class FlushPolicy:
     """Tokens after which nothing waits."""
     silence_s: float
     """Seconds without a token after which an empty flush is given."""
-    max_waiting_tokens: int = MAX_WAITING_TOKENS
+    max_waiting_tokens: int
     """Most tokens that wait, give or take one chunk of the engine."""
 
 
@@ -79,17 +75,20 @@ class _Buffer:
         self._policy = policy
         self._loop = asyncio.get_running_loop()
         self._waiting = _Waiting()
-        self._due = asyncio.Event()
-        self._room = asyncio.Event()
         self._first = True
+        self._due = _Signal(self._loop)
+        self._room = _Signal(self._loop)
         self._ended = False
         self._fault: Exception | None = None
+        # Timers run on and look again when they are early: cheaper than a new one for every flush.
         self._interval_timer: asyncio.TimerHandle | None = None
+        self._waiting_since = 0.0
         self._silence_timer: asyncio.TimerHandle | None = None
         self._last_token_at = self._loop.time()
 
     async def pump(self, chunks: AsyncIterator[TokenChunk]) -> None:
-        boundary, interval_tokens = self._policy.boundary_token_ids, self._policy.interval_tokens
+        policy = self._policy
+        boundary, interval_tokens = policy.boundary_token_ids, policy.interval_tokens
         self._watch_silence()
         try:
             async for chunk in chunks:
@@ -97,6 +96,8 @@ class _Buffer:
                 token_ids = chunk.token_ids
                 if chunk.cached_tokens is not None:
                     waiting.cached_tokens = chunk.cached_tokens
+                if not waiting.token_ids:
+                    self._waiting_since = self._loop.time()
                 waiting.token_ids += token_ids
                 if chunk.logprobs:
                     waiting.logprobs += chunk.logprobs
@@ -105,20 +106,17 @@ class _Buffer:
                     return
                 if not token_ids:
                     continue
-                if (
-                    self._first
-                    or len(waiting.token_ids) >= interval_tokens
-                    or not boundary.isdisjoint(token_ids)
-                ):
+                count = len(waiting.token_ids)
+                if self._first or count >= interval_tokens or not boundary.isdisjoint(token_ids):
                     self._first = False
                     self._due.set()
-                    # One turn of the loop for the response, even if the engine never waits.
-                    await asyncio.sleep(0)
-                    while len(self._waiting.token_ids) >= self._policy.max_waiting_tokens:
-                        self._room.clear()
+                    if count < policy.max_waiting_tokens:
+                        # One turn of the loop for the response, even if the engine never waits.
+                        await asyncio.sleep(0)
+                    while len(self._waiting.token_ids) >= policy.max_waiting_tokens:
                         await self._room.wait()
                 elif self._interval_timer is None:
-                    self._interval_timer = self._loop.call_later(self._policy.interval_s, self._due.set)
+                    self._watch_interval()
         except Exception as fault:
             self._fault = fault
         finally:
@@ -130,10 +128,6 @@ class _Buffer:
 
     async def __anext__(self) -> TokenChunk:
         await self._due.wait()
-        self._due.clear()
-        if self._interval_timer is not None:
-            self._interval_timer.cancel()
-            self._interval_timer = None
         waiting, self._waiting = self._waiting, _Waiting()
         flush = TokenChunk(waiting.token_ids, waiting.finish_reason, waiting.cached_tokens, waiting.logprobs)
         self._room.set()
@@ -146,6 +140,16 @@ class _Buffer:
         if flush.token_ids or flush.finish_reason is not None:
             return flush
         raise self._fault or StopAsyncIteration
+
+    def _watch_interval(self) -> None:
+        self._interval_timer = None
+        if not self._waiting.token_ids:
+            return
+        due_at = self._waiting_since + self._policy.interval_s
+        if self._loop.time() >= due_at:
+            self._due.set()
+        else:
+            self._interval_timer = self._loop.call_at(due_at, self._watch_interval)
 
     def _watch_silence(self) -> None:
         now = self._loop.time()
@@ -160,3 +164,23 @@ class _Buffer:
         for timer in (self._interval_timer, self._silence_timer):
             if timer is not None:
                 timer.cancel()
+
+
+class _Signal:
+    """An event that its one waiter resets; lighter than asyncio's, which any number may wait for."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._is_set = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        self._is_set = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        if not self._is_set:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        self._is_set = False

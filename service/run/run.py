@@ -35,6 +35,8 @@ class StreamSettings:
     """Tokens to a flush, where the request does not say."""
     interval_ms: int
     """Milliseconds that tokens wait at most, where the request does not say."""
+    max_waiting_tokens: int
+    """Most tokens that wait for a slow client before the engine is held back."""
     silence_s: float
     """Seconds without a token after which an empty batch is given."""
     limits: StreamLimits
@@ -135,4 +137,5 @@ class ResponseRunner:
             interval_s=interval_ms / 1000,
             boundary_token_ids=self._dialect.boundary_token_ids,
             silence_s=default.silence_s,
+            max_waiting_tokens=default.max_waiting_tokens,
         )

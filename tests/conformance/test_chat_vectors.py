@@ -131,6 +131,14 @@ def test_text_goes_on_at_once():
         assert (text is None) == (word == " <")
 
 
+def test_nothing_counts_behind_the_end_of_the_turn():
+    hi, end = vocabulary.encode("Hi."), vocabulary.RETURN
+    assert play([[*hi, end, *hi, end]], tools=[])[-1]["response"]["output"][0]["content"][0]["text"] == "Hi."
+    splitter = ChatSplitter()
+    splitter.feed([*hi, end, *hi])
+    assert splitter.tokens == len(hi) + 1
+
+
 def test_log_probabilities_of_answers():
     tokens = [*vocabulary.encode("<think>Hm.</think> Hi 🎉 a < b"), vocabulary.RETURN]
     splitter = ChatSplitter()

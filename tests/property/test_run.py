@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.harmony import vocabulary
 from service.dialect.harmony.dialect import HarmonyDialect
+from service.engine.base import GenerationRequest, TokenChunk
 from service.engine.scripted import ScriptedEngine
-from service.errors import Overloaded, Unavailable
+from service.errors import EngineFailed, Overloaded, Unavailable
 from service.run.drain import Drain
 from service.run.run import ResponseRunner, StreamSettings
 from service.run.validation import StreamLimits
@@ -37,7 +40,7 @@ def engine_of(folder: Path, turn: dict[str, Any], *, slots: int = 1, queue: int 
 
 
 def runner_of(engine: ScriptedEngine, *, interval: int = 4, drain: Drain | None = None) -> ResponseRunner:
-    stream = StreamSettings(interval, 1000, silence_s=60, limits=StreamLimits(1024, 10_000))
+    stream = StreamSettings(interval, 1000, 8192, silence_s=60, limits=StreamLimits(1024, 10_000))
     return ResponseRunner(
         engine, DIALECT, stream, drain or Drain(), new_id=lambda: "abc", clock=lambda: 1_700_000_000.5
     )
@@ -125,6 +128,42 @@ def test_a_fault_anywhere_ends_the_stream_and_frees_the_slot(folder, data, token
     else:
         # The client has gone away: nothing after what it saw, and nothing terminal.
         assert check_stream(events) == ["the stream ends without a terminal event"]
+
+
+class BrokenEngine(ScriptedEngine):
+    """Breaks the engine contract: after some chunks it ends without a finish reason, or raises what it likes."""
+
+    def break_at(self, chunk: int, fault: Exception | None) -> None:
+        self._chunk, self._fault = chunk, fault
+
+    @asynccontextmanager
+    async def generate(self, request: GenerationRequest) -> AsyncIterator[AsyncIterator[TokenChunk]]:
+        async with super().generate(request) as chunks:
+            yield self._broken(chunks)
+
+    async def _broken(self, chunks: AsyncIterator[TokenChunk]) -> AsyncIterator[TokenChunk]:
+        at = 0
+        async for chunk in chunks:
+            if at == self._chunk:
+                break
+            at += 1
+            yield chunk
+        if self._fault:
+            raise self._fault
+
+
+@given(st.data(), turns, st.sampled_from([None, EngineFailed("It broke."), RuntimeError("A secret.")]))
+def test_an_engine_that_breaks_its_contract_fails_the_response(folder, data, tokens, fault):
+    script = folder / "script.json"
+    chunks = data.draw(chunk_sizes)
+    script.write_text(json.dumps({"m": {"tokens": tokens, "chunks": chunks}}))
+    engine = BrokenEngine(script, slots=1, max_queued_requests=0)
+    engine.break_at(data.draw(st.integers(0, len(tokens))), fault)
+    events = asyncio.run(events_of(runner_of(engine)))
+    assert check_stream(events) == []
+    assert events[-1]["type"] in ("response.failed", "response.completed")
+    assert "secret" not in json.dumps(events)
+    assert engine.running == 0
 
 
 @given(turns, st.integers(1, 80))

@@ -71,9 +71,7 @@ class CallReader:
         return at
 
     def take_arguments(self) -> str:
-        """Return the arguments that have come since the last time, once the name is known."""
-        if not self.name:
-            return ""
+        """Return the arguments that have come since the last time."""
         arguments = "".join(self._waiting)
         self._waiting.clear()
         return arguments

@@ -21,8 +21,7 @@ class HarmonyDialect:
 
     def __init__(self) -> None:
         """Load the vocabulary, so that the first request does not wait for it."""
-        vocabulary.load_encoding()
-        vocabulary.token_bytes()
+        vocabulary.load()
 
     def render(self, request: CreateResponseRequest) -> list[int]:
         """Return the prompt tokens, up to `<|start|>assistant`."""

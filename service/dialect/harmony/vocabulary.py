@@ -65,6 +65,13 @@ def load_encoding() -> openai_harmony.HarmonyEncoding:
             del os.environ[_FOLDER_VARIABLE]
 
 
+def load() -> None:
+    """Load all of it, so that no request has to wait for it."""
+    load_encoding()
+    token_bytes()
+    _encoder()
+
+
 def encode(text: str) -> list[int]:
     """Return the tokens of a text, in time linear in its length. A marker spelled out in it stays text."""
     tokens: list[int] = _encoder().encode_ordinary(text)

@@ -1,0 +1,119 @@
+"""The mutation log: each recovery rule, the code that keeps it broken once, and the tests that then fail.
+
+    python -m tests.mutations > tests/MUTATIONS.md
+
+It works on copies and takes some minutes. A mutation that no test notices is a fault of the tests: the last
+line says how many there are, and the exit status is 1.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+HARMONY = "service/dialect/harmony/splitter.py"
+HEADER = "service/dialect/harmony/header.py"
+CHAT = "service/dialect/chat/splitter.py"
+CALL = "service/dialect/chat/call.py"
+TESTS = ["tests/unit/test_splitter.py", "tests/conformance", "-k", "not grpc and not envoy and not prompt"]
+SHOWN = 3
+
+
+class Mutation(NamedTuple):
+    """One break: in `file`, the only `old` becomes `new`."""
+
+    rule: str
+    what: str
+    file: str
+    old: str
+    new: str
+
+
+MUTATIONS = [
+    Mutation("Harmony 1", "the recipient is not looked for behind the channel", HEADER,
+             "elif found := _RECIPIENT.match(text, at):", "elif found := _RECIPIENT.match(text, at) if marker == Marker.NONE else None:"),
+    Mutation("Harmony 1", "glued names are not mended", HEADER, "if name.endswith(suffix) and", "if False and"),
+    Mutation("Harmony 1", "a content type is taken for text", HEADER,
+             "elif not (found := _CONTENT_TYPE.match(text, at)):", "elif not (found := None):"),
+    Mutation("Harmony 1", "the channel decides before the recipient", HEADER, "    if name:\n", "    if name and kind is not Kind.REASONING:\n"),
+    Mutation("Harmony 1", "the first channel counts, not the last", HEADER,
+             "kind, said = CHANNEL_KINDS[found[1]], True", "kind, said = kind or CHANNEL_KINDS[found[1]], True"),
+    Mutation("Harmony 2", "a start in content is dropped", HARMONY, "case _ if token in (START, END, CALL):", "case _ if token in (END, CALL) or not in_content and token == START:"),
+    Mutation("Harmony 2", "a channel marker in content is dropped", HARMONY,
+             "                if in_content:\n                    self._end_message(complete=True)\n                    self._begin_header(role_expected=False)\n                self._pieces", "                if in_content:\n                    return\n                self._pieces"),
+    Mutation("Harmony 3", "a message marker in content begins anew", HARMONY, "                if not in_content:\n                    self._open_message()", "                self._open_message()"),
+    Mutation("Harmony 3", "an unknown control token ends the message", HARMONY, "            case _:\n                pass\n\n    def _content", "            case _:\n                if in_content:\n                    self._end_message(complete=True)\n                    self._begin_header(role_expected=False)\n\n    def _content"),
+    Mutation("Harmony 4", "a header that breaks off is forgotten", HARMONY, "        if header.said or header.rest:\n", "        if False:\n"),
+    Mutation("Harmony 5", "tokens behind a return count", HARMONY, "while at < count and not self.ended:", "while at < count:"),
+    Mutation("Harmony 5", "one call only is not kept", HARMONY, "if self._one_call and", "if False and"),
+    Mutation("Harmony 6", "text without a marker is read as a header", HARMONY, "header = self._header(words=called or self._has_marker())", "header = self._header(words=True)"),
+    Mutation("Harmony 6", "headers have no limit", HARMONY, "if self._header_tokens > MAX_HEADER_TOKENS:", "if False:"),
+    Mutation("Harmony 7", "invalid bytes vanish", HARMONY, 'self._decoder = _new_decoder("replace")', 'self._decoder = _new_decoder("ignore")'),
+    Mutation("Harmony 7", "held bytes are forgotten at the end of a message", HARMONY, '        self._text(self._decoder.decode(b"", final=True))\n', ""),
+    Mutation("Harmony 7", "held bytes leak into the next message", HARMONY, '        self._text(self._decoder.decode(b"", final=True))\n        self._decoder.reset()\n', ""),
+    Mutation("Harmony 8", "a cut message is complete", HARMONY, "self._end_message(complete=not cut)", "self._end_message(complete=True)"),
+    Mutation("Harmony 8", "text in a cut header is lost", HARMONY, "if not half_word.fullmatch(header.rest):", "if False:"),
+    Mutation("Harmony 8", "half a header word is shown", HARMONY, "if not half_word.fullmatch(header.rest):", "if True:"),
+    Mutation("Harmony 8", "nothing stands for a cut first header", HARMONY, "elif not self._said and self.tokens:", "elif False:"),
+    Mutation("Harmony 8", "the end does not close a header", HARMONY, "                self._close_header(called=False)\n            case _State.DONE:", "                pass\n            case _State.DONE:"),
+    Mutation("Chat 1", "thoughts are answers", CHAT, "Kind.REASONING if self._state is _State.THINK else Kind.ANSWER", "Kind.ANSWER"),
+    Mutation("Chat 2", "what is no call is lost", CHAT, '        self._say("".join(self._raw))\n', ""),
+    Mutation("Chat 2", "a call in a thought is part of it", CHAT, 'case "<tool_call>":', 'case "<tool_call>" if self._state is _State.TEXT:'),
+    Mutation("Chat 3", "bare calls are answers", CHAT, 'if text.startswith("{") and self._functions:', "if False:"),
+    Mutation("Chat 3", "any bare object with a name is a call", CHAT, "(self._state is _State.TAGGED_CALL or self._call.name in self._functions)", "True"),
+    Mutation("Chat 4", "a stray closing tag ends the answer", CHAT, 'case "</think>" if self._state is _State.THINK:', 'case "</think>":'),
+    Mutation("Chat 5", "white space before a tag is text", CHAT, "    def _close(self, *, complete: bool) -> None:\n        self._spaces.clear()\n", '    def _close(self, *, complete: bool) -> None:\n        if self._kind is not None:\n            self._emit("".join(self._spaces))\n        self._spaces.clear()\n'),
+    Mutation("Chat 5", "white space at the start is text", CHAT, "        if self._kind is None:\n            text = text.lstrip()\n        body", "        body"),
+    Mutation("Chat 6", "half a tag goes out as text", CHAT, "half = _HALF_TAG.search(text)", "half = None"),
+    Mutation("Chat 6", "held text is forgotten at the end", CHAT, "        if held:\n            self._say(held)\n", ""),
+    Mutation("Chat 6", "white space at the end is forgotten", CHAT, '        if self._kind is Kind.ANSWER:\n            self._emit("".join(self._spaces))\n', ""),
+    Mutation("Chat 7", "the end token does not end the turn", CHAT, "if token == RETURN:\n                    self._finish(complete=True)", "if False:\n                    pass"),
+    Mutation("Chat 7", "one call only is not kept", CHAT, "if was_call and self._one_call:", "if False:"),
+    Mutation("Chat 8", "bytes are decoded token by token", CHAT, "self._text(self._decoder.decode(self._token_bytes[token]))", 'self._text(self._token_bytes[token].decode(errors="replace"))'),
+    Mutation("Chat 9", "a cut message is complete", CHAT, "        self._close(complete=complete)\n        self._end_turn()", "        self._close(complete=True)\n        self._end_turn()"),
+    Mutation("Chat 9", "nothing stands for a cut first call", CHAT, "if not complete and not self._said and self.tokens:", "if False:"),
+    Mutation("Calls", "strings are not told from structure", CALL, "            case '\"':\n                self._in_string = True\n", "            case '\"':\n"),
+    Mutation("Calls", "an escaped quote ends a string", CALL, 'elif piece == "\\\\":', "elif False:"),
+    Mutation("Calls", "arguments wait for nothing", CALL, "elif self._key in _ARGUMENTS:", "elif self._key in _ARGUMENTS and self.name:"),
+    Mutation("Calls", "null is handed over", CALL, "                if value is None:\n", "                if False:\n"),
+]  # fmt: skip
+
+
+def failing_tests(mutation: Mutation) -> list[str]:
+    """The tests that fail with the mutation in place."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        ignored = shutil.ignore_patterns(".git", ".venv", ".build", "node_modules", ".hypothesis", "*_cache")
+        shutil.copytree(ROOT, copy, ignore=ignored)
+        path = copy / mutation.file
+        source = path.read_text()
+        assert source.count(mutation.old) == 1, f"{mutation.what}: {source.count(mutation.old)} places"
+        path.write_text(source.replace(mutation.old, mutation.new))
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", *TESTS],
+            cwd=copy, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+
+
+def main() -> int:
+    """Print the log."""
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(failing_tests, MUTATIONS))
+    print(f"# Mutation log\n\n{__doc__}\n| Rule | Broken so that | Tests that fail |\n|---|---|---|")
+    for mutation, tests in zip(MUTATIONS, found, strict=True):
+        shown = "<br>".join(f"`{test.rpartition('/')[2]}`" for test in tests[:SHOWN])
+        more = f"<br>and {len(tests) - SHOWN} more" if len(tests) > SHOWN else ""
+        print(f"| {mutation.rule} | {mutation.what} | {shown or 'NONE'}{more} |")
+    unnoticed = sum(not tests for tests in found)
+    print(f"\n{len(MUTATIONS)} mutations, {unnoticed} unnoticed.")
+    return 1 if unnoticed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
