@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 60
 PROTOS := $(sort $(wildcard proto/openresponses/v1/*.proto))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-node run test fuzz proto proto-check lint lock clean
+.PHONY: help setup setup-node run test test-gpu gpu-report fuzz proto proto-check lint lock clean
 
 help: ## List the targets and the variables they take.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,12 @@ run: setup ## Start the service and the gateway; Ctrl-C stops both.
 
 test: setup setup-node proto-check lint ## Check generated code, style and types, then run every test.
 	$(BIN)/pytest
+
+test-gpu: ## Run the engine tests on a GPU, with the packages that are installed.
+	$(PYTHON) -m pytest tests/gpu -rs
+
+gpu-report: ## Print one page about the GPU: versions, engine tests, benchmark.
+	@$(PYTHON) -m tests.gpu.report
 
 fuzz: setup ## Fuzz the splitter for FUZZ_SECONDS, guided by coverage.
 	$(BIN)/pip install --quiet --disable-pip-version-check 'atheris>=3,<4'

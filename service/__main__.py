@@ -12,6 +12,11 @@ from pydantic_settings import CliApp, SettingsError
 from service.config import Settings
 from service.errors import StartupError
 
+_OLD_PROTOBUF = (
+    "The installed protobuf is older than the one that gen/ was made with: upgrade it (pip install -U "
+    "protobuf), or generate gen/ anew with the installed one (make proto)."
+)
+
 
 def main() -> int:
     """Run the service; return the exit status: 0 after a clean stop, 1 for what it could not start with."""
@@ -33,7 +38,19 @@ def main() -> int:
     # Every request to the runtime would be a line.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     # Imported here: flags are checked, and `--help` answers, before the model's libraries load.
-    from service.server import serve
+    try:
+        from service.server import serve
+    except ImportError as error:
+        # An older protobuf than gen/ was made with, as some containers hold; newer ones raise VersionError.
+        if "runtime_version" not in str(error):
+            raise
+        print(_OLD_PROTOBUF, file=sys.stderr)  # noqa: T201
+        return 1
+    except RuntimeError as error:
+        if type(error).__name__ != "VersionError":
+            raise
+        print(_OLD_PROTOBUF, file=sys.stderr)  # noqa: T201
+        return 1
 
     try:
         uvloop.run(serve(settings))

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from service.engine.tensorrt_settings import TensorRTSettings
+
 
 class Settings(BaseSettings):
     """Serves OpenAI's Responses API over gRPC."""
@@ -15,6 +17,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="OPENRESPONSES_",
         env_ignore_empty=True,
+        env_nested_delimiter="__",
         cli_prog_name="python -m service",
         cli_kebab_case=True,
         cli_implicit_flags=True,
@@ -22,11 +25,13 @@ class Settings(BaseSettings):
         cli_avoid_json=True,
     )
 
-    engine: Literal["embedded", "scripted"] = Field(
-        "embedded", description="Where tokens come from: the bundled CPU model, or a script."
+    engine: Literal["embedded", "scripted", "tensorrt_llm"] = Field(
+        "embedded", description="Where tokens come from: the bundled CPU model, a script, or TensorRT-LLM."
     )
     script: Path | None = Field(None, description="The scripted engine's file of turns.")
-    model: Path | None = Field(None, description="A GGUF file for the embedded engine, instead of its own.")
+    model: str | None = Field(
+        None, description="A GGUF file for the embedded engine, or TensorRT-LLM's model: a folder or a name."
+    )
     dialect: Literal["harmony", "chat"] = Field(
         "harmony", description="What the model writes: Harmony, or text with the markup of chat models."
     )
@@ -60,6 +65,7 @@ class Settings(BaseSettings):
     max_request_bytes: Annotated[int, Field(ge=1024)] = Field(
         33 * 1024 * 1024, description="Largest gRPC request, in bytes; the gateway's limit is 32 MiB of body."
     )
+    trt: TensorRTSettings = Field(TensorRTSettings(), description="TensorRT-LLM's own settings.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much goes to standard error."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import assert_never
 
 from service.config import Settings
@@ -28,12 +29,21 @@ def create_engine(settings: Settings) -> Engine:
             from service.engine.embedded import MODEL_ID, bundled_model
             from service.engine.llama_cpp import LlamaCppEngine
 
+            path = Path(settings.model) if settings.model else None
             return LlamaCppEngine(
-                settings.model or bundled_model(),
-                settings.model.stem if settings.model else MODEL_ID,
+                path or bundled_model(),
+                path.stem if path else MODEL_ID,
                 slots=settings.slots,
                 max_queued_requests=settings.max_queued_requests,
                 dialect=settings.dialect,
+            )
+        case "tensorrt_llm":
+            from service.engine.tensorrt_llm import TensorRTLLMEngine
+
+            if settings.model is None:
+                raise StartupError("--engine tensorrt_llm needs --model NAME_OR_FOLDER.")
+            return TensorRTLLMEngine(
+                settings.model, settings.trt, max_queued_requests=settings.max_queued_requests
             )
         case _:
             assert_never(settings.engine)

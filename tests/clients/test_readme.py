@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.config import Settings
+from service.engine.tensorrt_settings import TensorRTSettings
 from tests.processes import ROOT, Running, start_gateway, start_service
 from tests.scripts import REASONING_AND_TEXT, write_script
 
@@ -58,9 +59,13 @@ def test_the_transcripts_curl(service, gateway):
 
 
 def test_settings():
-    rows = re.findall(r"^\| `--([\w-]+)` \| (?:`(.+?)`)? ?\| (.+) \|$", README, re.MULTILINE)
-    assert [name for name, _, _ in rows] == [name.replace("_", "-") for name in Settings.model_fields]
-    for (_, default, meaning), field in zip(rows, Settings.model_fields.values(), strict=True):
+    fields = {
+        **{name: field for name, field in Settings.model_fields.items() if name != "trt"},
+        **{f"trt.{name}": field for name, field in TensorRTSettings.model_fields.items()},
+    }
+    rows = re.findall(r"^\| `--([\w.-]+)` \| (?:`(.+?)`)? ?\| (.+) \|$", README, re.MULTILINE)
+    assert [name for name, _, _ in rows] == [name.replace("_", "-") for name in fields]
+    for (_, default, meaning), field in zip(rows, fields.values(), strict=True):
         shown = (
             ""
             if field.default is None

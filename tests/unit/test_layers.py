@@ -19,7 +19,8 @@ MAY_IMPORT = {
         "service.run",
     },
     "service.check_stream": {"service.wire"},
-    "service.config": set(),
+    "service.config": {"service.engine.tensorrt_settings"},
+    "service.engine.tensorrt_settings": set(),
     "service.errors": set(),
     "service.rpc": {"service.rpc", "service.run", "service.wire", "service.engine.base", "service.errors"},
     "service.run": {
