@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 60
 PROTOS := $(sort $(wildcard proto/openresponses/v1/*.proto))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-node run test test-gpu gpu-report fuzz proto proto-check lint lock clean
+.PHONY: help setup setup-node run test test-gpu gpu-report bench profile fuzz proto proto-check lint lock clean
 
 help: ## List the targets and the variables they take.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -46,6 +46,14 @@ test-gpu: ## Run the engine tests on a GPU, with the packages that are installed
 
 gpu-report: ## Print one page about the GPU: versions, engine tests, benchmark.
 	@$(PYTHON) -m tests.gpu.report
+
+bench: setup ## Measure CPU a token, lag and memory, through gRPC and through Envoy.
+	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3,<4'
+	$(BIN)/python -m tests.bench.run
+
+profile: setup ## Draw a flame graph of the server under the benchmark's load.
+	$(BIN)/pip install --quiet --disable-pip-version-check 'py-spy>=0.4'
+	$(BIN)/python -m tests.bench.profile
 
 fuzz: setup ## Fuzz the splitter for FUZZ_SECONDS, guided by coverage.
 	$(BIN)/pip install --quiet --disable-pip-version-check 'atheris>=3,<4'

@@ -36,9 +36,16 @@ class Settings(BaseSettings):
         "harmony", description="What the model writes: Harmony, or text with the markup of chat models."
     )
     listen: str = Field("127.0.0.1:50051", description="HOST:PORT for gRPC; port 0 picks a free one.")
-    stream_interval: Annotated[int, Field(ge=1)] = Field(4, description="Tokens to a flush.")
+    stream_interval: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        4, description="Tokens to a flush; auto follows the load."
+    )
     stream_interval_ms: Annotated[int, Field(ge=0)] = Field(
         100, description="Milliseconds after which waiting tokens are flushed all the same."
+    )
+    auto_min_interval: Annotated[int, Field(ge=1)] = Field(1, description="Least tokens to an auto flush.")
+    auto_max_interval: Annotated[int, Field(ge=1)] = Field(64, description="Most tokens to an auto flush.")
+    auto_max_lag_ms: Annotated[float, Field(gt=0)] = Field(
+        25.0, description="Milliseconds that the event loop may be late before auto makes flushes larger."
     )
     max_stream_interval: Annotated[int, Field(ge=1)] = Field(
         1024, description="Most tokens to a flush that a request may ask for."

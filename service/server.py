@@ -27,6 +27,7 @@ from service.errors import StartupError
 from service.rpc.openai_http import OpenAIHttpServicer
 from service.rpc.responses import ResponsesServicer
 from service.run.drain import Drain
+from service.run.interval import AdaptiveBounds, AdaptiveInterval, Interval, watch_loop
 from service.run.run import ResponseRunner, StreamSettings
 from service.run.validation import StreamLimits
 
@@ -62,12 +63,13 @@ async def _serve(settings: Settings, engine: Engine) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
+    interval = _interval(settings)
     drain = Drain()
     runner = ResponseRunner(
         engine,
         create_dialect(settings),
         StreamSettings(
-            interval_tokens=settings.stream_interval,
+            interval=interval,
             interval_ms=settings.stream_interval_ms,
             max_waiting_tokens=settings.max_waiting_tokens,
             silence_s=settings.keepalive_s,
@@ -103,12 +105,28 @@ async def _serve(settings: Settings, engine: Engine) -> None:
         await health.set(name, health_pb2.HealthCheckResponse.SERVING)
     print(f"ready grpc={host}:{port}", flush=True)  # noqa: T201 - the ready line is for programs
 
+    watch = asyncio.create_task(watch_loop(interval)) if isinstance(interval, AdaptiveInterval) else None
+
     await stop.wait()
     _log.info("stopping: running streams have %g s to finish", settings.grace_s)
     await health.enter_graceful_shutdown()
     # Not left to grpc's own grace period: it answers new calls with CANCELLED, which no client retries.
     await drain.stop(settings.grace_s)
     await server.stop(_LAST_WRITES_S)
+    if watch is not None:
+        watch.cancel()
+
+
+def _interval(settings: Settings) -> Interval:
+    if settings.stream_interval != "auto":
+        return Interval(settings.stream_interval)
+    return AdaptiveInterval(
+        AdaptiveBounds(
+            settings.auto_min_interval,
+            max(settings.auto_min_interval, settings.auto_max_interval),
+            settings.auto_max_lag_ms / 1000,
+        )
+    )
 
 
 def create_dialect(settings: Settings) -> Dialect:

@@ -162,12 +162,16 @@ class _Prepared:
         stops = [stop for stop in (turn.fail_after, turn.hang_after) if stop is not None and stop <= count]
         end = min(stops, default=count)
         at = 0
+        loop = asyncio.get_running_loop()
+        due_at = loop.time()
         for size in self._sizes():
             last = at + size >= end
             chunk = self._slice(at, min(at + size, end))
             logprobs = () if top_logprobs is None else [_made_up(token, top_logprobs) for token in chunk]
             if turn.delay_ms:
-                await asyncio.sleep(turn.delay_ms / 1000)
+                # By the clock, so that a late chunk does not make all that follow late.
+                due_at += turn.delay_ms / 1000
+                await asyncio.sleep(max(0, due_at - loop.time()))
             at += size
             if not last:
                 yield TokenChunk(chunk, logprobs=logprobs)

@@ -4,7 +4,7 @@ A pump takes chunks from the engine into a compact buffer; the response takes al
 due. Due is
 
   1. the first token of a response, at once;
-  2. `interval_tokens` waiting tokens, or `interval_s` seconds since the first of them came;
+  2. `interval` waiting tokens, or `interval_s` seconds since the first of them came;
   3. a boundary token, at which an item begins or ends;
   4. the end, by finish or by fault: tokens that came before a fault are handed over before it is raised.
 
@@ -23,13 +23,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from service.engine.base import FinishReason, TokenChunk, TokenLogprob
+from service.run.interval import Interval
 
 
 @dataclass(frozen=True, slots=True)
 class FlushPolicy:
     """When waiting tokens are due."""
 
-    interval_tokens: int
+    interval: Interval
     """Tokens to a flush, at least 1."""
     interval_s: float
     """Seconds after which waiting tokens go out all the same."""
@@ -88,7 +89,7 @@ class _Buffer:
 
     async def pump(self, chunks: AsyncIterator[TokenChunk]) -> None:
         policy = self._policy
-        boundary, interval_tokens = policy.boundary_token_ids, policy.interval_tokens
+        boundary, interval = policy.boundary_token_ids, policy.interval
         self._watch_silence()
         try:
             async for chunk in chunks:
@@ -107,7 +108,7 @@ class _Buffer:
                 if not token_ids:
                     continue
                 count = len(waiting.token_ids)
-                if self._first or count >= interval_tokens or not boundary.isdisjoint(token_ids):
+                if self._first or count >= interval.tokens or not boundary.isdisjoint(token_ids):
                     self._first = False
                     self._due.set()
                     if count < policy.max_waiting_tokens:

@@ -20,6 +20,7 @@ from service.errors import InvalidRequest, ServiceError
 from service.run.builder import ResponseBuilder
 from service.run.drain import Drain
 from service.run.flush import FlushPolicy, flushing
+from service.run.interval import Interval
 from service.run.opening import opened_response, unoffered_tool_types
 from service.run.turn import Turn
 from service.run.validation import StreamLimits, guidance, top_logprobs, validate
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 class StreamSettings:
     """The server's flushing: its defaults, and how far requests may leave them."""
 
-    interval_tokens: int
+    interval: Interval
     """Tokens to a flush, where the request does not say."""
     interval_ms: int
     """Milliseconds that tokens wait at most, where the request does not say."""
@@ -133,7 +134,7 @@ class ResponseRunner:
             options.stream_interval_ms if options.HasField("stream_interval_ms") else default.interval_ms
         )
         return FlushPolicy(
-            interval_tokens=options.stream_interval or default.interval_tokens,
+            interval=Interval(options.stream_interval) if options.stream_interval else default.interval,
             interval_s=interval_ms / 1000,
             boundary_token_ids=self._dialect.boundary_token_ids,
             silence_s=default.silence_s,

@@ -18,6 +18,7 @@ from service.engine.base import GenerationRequest, TokenChunk
 from service.engine.scripted import ScriptedEngine
 from service.errors import EngineFailed, Overloaded, Unavailable
 from service.run.drain import Drain
+from service.run.interval import Interval
 from service.run.run import ResponseRunner, StreamSettings
 from service.run.validation import StreamLimits
 from service.wire.openai_json import decode, encode
@@ -40,7 +41,7 @@ def engine_of(folder: Path, turn: dict[str, Any], *, slots: int = 1, queue: int 
 
 
 def runner_of(engine: ScriptedEngine, *, interval: int = 4, drain: Drain | None = None) -> ResponseRunner:
-    stream = StreamSettings(interval, 1000, 8192, silence_s=60, limits=StreamLimits(1024, 10_000))
+    stream = StreamSettings(Interval(interval), 1000, 8192, silence_s=60, limits=StreamLimits(1024, 10_000))
     return ResponseRunner(
         engine, DIALECT, stream, drain or Drain(), new_id=lambda: "abc", clock=lambda: 1_700_000_000.5
     )

@@ -8,13 +8,14 @@ import pytest
 from service.engine.base import FinishReason, TokenChunk
 from service.errors import EngineFailed
 from service.run.flush import FlushPolicy, flushing
+from service.run.interval import Interval
 
 BOUNDARY = 200008
 NEVER_S = 3600.0
 
 
 def policy(tokens: int, *, interval_s: float = NEVER_S, silence_s: float = NEVER_S, waiting: int = 8192):
-    return FlushPolicy(tokens, interval_s, frozenset({BOUNDARY}), silence_s, waiting)
+    return FlushPolicy(Interval(tokens), interval_s, frozenset({BOUNDARY}), silence_s, waiting)
 
 
 async def play(*steps: TokenChunk | asyncio.Event | Exception) -> AsyncIterator[TokenChunk]:

@@ -1,0 +1,116 @@
+"""One client process of the benchmark: opens streams at once, and checks every one of them afterwards.
+
+    python -m tests.bench.load FACE ADDRESS MODEL STREAMS EXPECTED_JSON
+
+FACE is grpc or http. Prints one JSON object: seconds from start to end, seconds to the first event and to each
+delta of every stream, and the number of events. A stream that is not right ends the process with an error.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+
+import grpc
+import uvloop
+from openresponses.v1.event_pb2 import ResponseStreamEvent
+from openresponses.v1.item_pb2 import Input
+from openresponses.v1.service_pb2 import CreateResponseRequest
+
+METHOD = "/openresponses.v1.ResponsesService/StreamResponse"
+
+
+@dataclass
+class Stream:
+    """What one stream brought."""
+
+    messages: list[bytes] = field(default_factory=list)
+    times_s: list[float] = field(default_factory=list)
+    """When each message, or piece of a body, came; since the start."""
+
+
+async def over_grpc(address: str, model: str, streams: list[Stream], began_at: float) -> None:
+    request = CreateResponseRequest(model=model, input=Input(text="Hi")).SerializeToString()
+    async with grpc.aio.insecure_channel(address) as channel:
+        call = channel.unary_stream(METHOD)
+
+        async def read(stream: Stream) -> None:
+            async for message in call(request):
+                stream.messages.append(message)
+                stream.times_s.append(time.monotonic() - began_at)
+
+        await asyncio.gather(*map(read, streams))
+
+
+async def over_http(address: str, model: str, streams: list[Stream], began_at: float) -> None:
+    content = json.dumps({"model": model, "input": "Hi", "stream": True}).encode()
+    head = f"POST /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(content)}\r\n\r\n"
+    host, _, port = address.rpartition(":")
+
+    async def read(stream: Stream) -> None:
+        reader, writer = await asyncio.open_connection(host, int(port), limit=2**22)
+        writer.write(head.encode() + content)
+        assert (await reader.readline()).split()[1] == b"200"
+        while await reader.readline() != b"\r\n":
+            pass
+        while size := int(await reader.readline(), 16):
+            stream.messages.append((await reader.readexactly(size + 2))[:-2])
+            stream.times_s.append(time.monotonic() - began_at)
+        writer.close()
+
+    await asyncio.gather(*map(read, streams))
+
+
+def events_of(face: str, stream: Stream) -> list[tuple[str, str, str]]:
+    """A stream's events: type, item id and delta; of the terminal one its response's texts."""
+    found = []
+    if face == "grpc":
+        for message in stream.messages:
+            event = ResponseStreamEvent.FromString(message)
+            member = getattr(event, event.WhichOneof("event") or "")
+            found.append((event.type, getattr(member, "item_id", ""), getattr(member, "delta", "")))
+        texts = [
+            item.reasoning.content[0].text
+            if item.HasField("reasoning")
+            else item.message.content[0].output_text.text
+            for item in event.completed.response.output
+        ]
+    else:
+        frames = b"".join(stream.messages).removesuffix(b"\n\n").split(b"\n\n")
+        for frame in frames:
+            document = json.loads(frame.partition(b"\ndata: ")[2])
+            found.append((document["type"], document.get("item_id", ""), document.get("delta", "")))
+        texts = [item["content"][0]["text"] for item in document["response"]["output"]]
+    found.append(("texts", "", json.dumps(texts)))
+    return found
+
+
+def check(face: str, stream: Stream, expected: list[str]) -> int:
+    """Fail unless the stream says what the script does; return how many events it had."""
+    events = events_of(face, stream)
+    assert events[0][0] == "response.created", events[0]
+    assert events[-2][0] == "response.completed", events[-2]
+    assert json.loads(events[-1][2]) == expected
+    joined: dict[str, str] = {}
+    for type_, item_id, delta in events:
+        if type_.endswith(".delta"):
+            joined[item_id] = joined.get(item_id, "") + delta
+    assert list(joined.values()) == expected
+    return len(events) - 1
+
+
+def main() -> None:
+    """Run one load."""
+    face, address, model, count, expected = sys.argv[1:]
+    streams = [Stream() for _ in range(int(count))]
+    began_at = time.monotonic()
+    uvloop.run({"grpc": over_grpc, "http": over_http}[face](address, model, streams, began_at))
+    seconds = time.monotonic() - began_at
+    events = sum(check(face, stream, json.loads(expected)) for stream in streams)
+    times = [stream.times_s for stream in streams]
+    print(json.dumps({"seconds": seconds, "events": events, "times_s": times}))
+
+
+if __name__ == "__main__":
+    main()

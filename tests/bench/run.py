@@ -1,0 +1,249 @@
+"""The benchmark: real server, real Envoy, clients in other processes; every stream is checked.
+
+    python -m tests.bench.run [--streams 1,64,512] [--intervals 1,4,16,64]
+
+The scripted engine never waits, and is held back at N waiting tokens, so that every flush has just N: the
+server is busy all the time, and what is measured is its own cost. Prints a table, with the floors beside it,
+and saves everything in .build/bench as JSON and as a plot.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import grpc
+from openresponses.v1.item_pb2 import Input
+from openresponses.v1.service_pb2 import CreateResponseRequest
+from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
+
+from tests.bench import floors
+from tests.bench.cpu import children, cpu_seconds, resident_bytes
+from tests.processes import ROOT, Running, start_gateway, start_service
+from tests.scripts import encoded, write_script
+
+FOLDER = ROOT / ".build" / "bench"
+TEXTS = ["The quick brown fox jumps over the lazy dog. " * 45, "Hello there, this is the answer to it. " * 65]
+OUTPUT = (
+    f"<|channel|>analysis<|message|>{TEXTS[0]}<|end|><|start|>assistant<|channel|>final<|message|>"
+    f"{TEXTS[1]}<|return|>"
+)
+TOKENS = len(encoded(OUTPUT))
+PACE_MS = 20
+IDLE_STREAMS = 512
+# Server CPU in µs a token at 64 streams: what the project wants to reach, by face and interval.
+TARGETS = {"grpc": {1: 60, 4: 15, 16: 4.5, 64: 1.8}, "http": {1: 75, 4: 18, 16: 5, 64: 2}}
+
+
+@dataclass
+class Figures:
+    """What one load has cost."""
+
+    face: str
+    interval: int
+    streams: int
+    server_us: float
+    """Server CPU, in microseconds a token."""
+    gateway_us: float
+    """Gateway CPU, in microseconds a token."""
+    tokens_per_s: float
+    first_event_ms: float
+    """Median time to the first event."""
+    events_per_stream: float
+
+
+@contextmanager
+def processes(interval: int, *more_flags: str) -> Iterator[tuple[Running, Running, int]]:
+    """The service at an interval, the gateway, and Envoy's process id."""
+    turns = {
+        "bench": {"harmony": OUTPUT, "chunks": interval},
+        "paced": {"harmony": OUTPUT, "chunks": interval, "delay_ms": PACE_MS},
+        "idle": {"harmony": OUTPUT, "hang_after": 1},
+    }
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        flags = ["--engine", "scripted", "--script", write_script(folder, turns), "--slots", "2000"]
+        flags += [
+            "--stream-interval",
+            interval,
+            "--max-waiting-tokens",
+            interval,
+            "--stream-interval-ms",
+            10_000,
+        ]
+        service = stack.enter_context(start_service(*map(str, flags), *more_flags))
+        gateway = stack.enter_context(start_gateway(service.address))
+        (envoy,) = children(gateway.process.pid)
+        yield service, gateway, envoy
+
+
+def load(face: str, address: str, model: str, streams: int) -> dict[str, object]:
+    """Run one client process to its end."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.bench.load",
+        face,
+        address,
+        model,
+        str(streams),
+        json.dumps(TEXTS),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    if done.returncode:
+        sys.exit(f"A stream was not right:\n{done.stderr}")
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def measure(face: str, interval: int, streams: int) -> Figures:
+    """Measure one load, after a small one to warm up."""
+    with processes(interval) as (service, gateway, envoy):
+        address = service.address if face == "grpc" else gateway.address
+        load(face, address, "bench", 2)
+        repeats = max(1, 64 // streams * (4 if interval > 4 else 1))
+        before, before_envoy = cpu_seconds(service.process.pid), cpu_seconds(envoy)
+        runs = [load(face, address, "bench", streams) for _ in range(repeats)]
+        spent, spent_envoy = cpu_seconds(service.process.pid) - before, cpu_seconds(envoy) - before_envoy
+    tokens = TOKENS * streams * repeats
+    firsts = [times[0] for run in runs for times in run["times_s"]]
+    return Figures(
+        face,
+        interval,
+        streams,
+        spent / tokens * 1e6,
+        spent_envoy / tokens * 1e6 if face == "http" else 0.0,
+        tokens / sum(run["seconds"] for run in runs),
+        statistics.median(firsts) * 1000,
+        sum(run["events"] for run in runs) / (streams * repeats),
+    )
+
+
+def lag_ms(interval: int, streams: int) -> tuple[float, float]:
+    """How late events are when the engine gives a chunk every `PACE_MS`: median, and 99th of a hundred."""
+    with processes(interval) as (service, _, _):
+        times = load("grpc", service.address, "paced", streams)["times_s"]
+    late = []
+    for stream in times:
+        # A chunk is one event but where items begin and end: there more come at once, and do not count.
+        beats = [at * 1000 for before, at in pairwise(stream) if at - before > 0.001]
+        offsets = [at - i * PACE_MS for i, at in enumerate(beats)]
+        late += [offset - min(offsets) for offset in offsets]
+    cuts = statistics.quantiles(late, n=100)
+    return cuts[49], cuts[98]
+
+
+def idle_stream_bytes() -> float:
+    """Memory of the service for one open stream that waits for its engine."""
+    with processes(4) as (service, _, _), grpc.insecure_channel(service.address) as channel:
+        stub = ResponsesServiceStub(channel)
+        request = CreateResponseRequest(model="idle", input=Input(text="Hi"))
+
+        def opened(count: int) -> list[object]:
+            calls = [stub.StreamResponse(request) for _ in range(count)]
+            for call in calls:
+                next(call)
+            return calls
+
+        kept = opened(8)
+        before = resident_bytes(service.process.pid)
+        kept += opened(IDLE_STREAMS)
+        return (resident_bytes(service.process.pid) - before) / IDLE_STREAMS
+
+
+def show(figures: Figures) -> None:
+    """Print one row."""
+    total = figures.server_us + figures.gateway_us
+    target = TARGETS[figures.face][figures.interval] if figures.streams == 64 else None
+    verdict = "" if target is None else f"{total / target:5.2f} of {target:g} µs"
+    print(
+        f"{figures.face:5} {figures.interval:4} {figures.streams:5} {figures.server_us:9.2f} "
+        f"{figures.gateway_us:9.2f} {figures.tokens_per_s:10.0f} {figures.first_event_ms:9.1f} "
+        f"{figures.events_per_stream:8.0f}  {verdict}",
+        flush=True,
+    )
+
+
+def plot(all_figures: list[Figures], path: Path) -> None:
+    """Draw CPU a token over the interval, one line a face and number of streams."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 5))
+    for face, streams in sorted({(f.face, f.streams) for f in all_figures}):
+        rows = [f for f in all_figures if (f.face, f.streams) == (face, streams)]
+        axes.loglog(
+            [f.interval for f in rows],
+            [f.server_us + f.gateway_us for f in rows],
+            marker="o",
+            linestyle="-" if face == "grpc" else "--",
+            label=f"{face}, {streams} streams",
+        )
+    axes.set(xlabel="tokens to a flush", ylabel="CPU µs a token", title="Server and gateway")
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Run all of it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--streams", default="1,64,512")
+    parser.add_argument("--intervals", default="1,4,16,64")
+    given = parser.parse_args()
+    counts = [int(count) for count in given.streams.split(",")]
+    intervals = [int(interval) for interval in given.intervals.split(",")]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+
+    tokens = encoded(OUTPUT)
+    floor = {
+        "grpc_message_us": floors.grpc_message_us(),
+        "harmony_parser_us": floors.parser_us(tokens),
+        "core_us_at_16": floors.core_us(tokens, 16),
+    }
+    print(f"{TOKENS} tokens a response. Floors: " + ", ".join(f"{k} {v:.2f}" for k, v in floor.items()))
+    print(
+        "\nface     N streams server µs gateway µs   tokens/s first ms   events  CPU at 64 streams, of target"
+    )
+    found = []
+    for face in ("grpc", "http"):
+        for interval in intervals:
+            for count in counts:
+                found.append(measure(face, interval, count))
+                show(found[-1])
+    lags = {interval: lag_ms(interval, 64) for interval in intervals}
+    for interval, (p50, p99) in lags.items():
+        print(f"event lag at N={interval}, 64 paced streams: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+    idle = idle_stream_bytes()
+    print(f"idle open stream: {idle / 1024:.1f} KiB")
+    per_message = [f for f in found if f.face == "grpc" and f.interval == 1 and f.streams == 64]
+    if per_message:
+        ratio = per_message[0].server_us / floor["grpc_message_us"]
+        print(f"N=1 over a ready-made message through grpc.aio: {ratio:.2f}")
+    print(
+        f"splitter and builder over openai-harmony's parser: {floor['core_us_at_16'] / floor['harmony_parser_us']:.2f}"
+    )
+    document = {
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "tokens": TOKENS,
+        "floors": floor,
+        "figures": [asdict(figures) for figures in found],
+        "lag_ms": lags,
+        "idle_stream_bytes": idle,
+    }
+    (FOLDER / "bench.json").write_text(json.dumps(document, indent=2))
+    plot(found, FOLDER / "bench.png")
+    print(f"\nSaved in {FOLDER.relative_to(ROOT)}: bench.json, bench.png")
+
+
+if __name__ == "__main__":
+    main()
