@@ -1,10 +1,11 @@
 """The llama.cpp engine: any GGUF model on a CPU.
 
-The prompt comes as Harmony and is read back into messages, which the model's own chat template writes. What
-the model says leaves
+The prompt comes as Harmony. Unless the model speaks Harmony itself, it is read back into messages, which the
+model's own chat template writes. What the model says leaves
 
-  - in the harmony dialect translated, thought, call and answer on their channels (`translated_turn.py`), so
-    that the rest of the service cannot tell it from a model that speaks Harmony;
+  - of a model that speaks Harmony itself, gpt-oss, as it is, token by token (`native_turn.py`);
+  - in the harmony dialect else translated, thought, call and answer on their channels, so that the rest of
+    the service cannot tell it from a model that speaks Harmony (`translated_turn.py`);
   - in the chat dialect as it is, markup and all (`chat_turn.py`).
 """
 
@@ -16,12 +17,14 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
+from service.dialect.harmony.vocabulary import START
 from service.engine.admission import Admission
 from service.engine.base import FinishReason, GenerationRequest, ModelInfo, TokenChunk
 from service.engine.chat_turn import ChatTurn, with_declarations
 from service.engine.function_choice import choose_function
 from service.engine.harmony_translation import TAGGED, TOLD, Conversation, read_prompt
 from service.engine.llama_runtime import LlamaRuntime, Sampling
+from service.engine.native_turn import native_chunks
 from service.engine.translated_turn import TranslatedTurn, arguments_request
 from service.errors import InvalidRequest
 
@@ -60,6 +63,8 @@ class LlamaCppEngine:
         self._runtime = LlamaRuntime(path, slots=slots, context_tokens=CONTEXT_TOKENS)
         self._admission = Admission(slots=slots, max_queued_requests=max_queued_requests)
         self._translates = dialect == "harmony"
+        self._native: bool | None = None
+        """The model speaks Harmony itself; None until it was asked."""
         self._model = ModelInfo(
             id=model_id,
             context_window_tokens=CONTEXT_TOKENS,
@@ -76,12 +81,35 @@ class LlamaCppEngine:
     @asynccontextmanager
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[AsyncIterator[TokenChunk], None]:
         """Have the model answer `request`."""
+        if self._translates and await self._speaks_harmony():
+            async with (
+                self._admission.place() as slot,
+                aclosing(self._native_chunks(request, slot)) as chunks,
+            ):
+                yield chunks
+            return
         turn = await (self._translated(request) if self._translates else self._chatting(request))
         async with (
             self._admission.place() as slot,
             aclosing(_limited(turn, request, slot)) as chunks,
         ):
             yield chunks
+
+    async def _native_chunks(
+        self, request: GenerationRequest, slot: asyncio.Future[None]
+    ) -> AsyncGenerator[TokenChunk, None]:
+        await slot
+        max_tokens = request.max_tokens or MAX_OUTPUT_TOKENS
+        native = native_chunks(self._runtime, request, _sampling(request), max_tokens)
+        async with aclosing(native) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _speaks_harmony(self) -> bool:
+        """Whether the model's own vocabulary is Harmony's: gpt-oss."""
+        if self._native is None:
+            self._native = await self._runtime.control_token("<|start|>") == START
+        return self._native
 
     async def health(self) -> None:
         """A loaded model is ready."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from typing import Any, Final
 import httpx
 import xllamacpp
 
+from service.engine.base import TokenLogprob
 from service.errors import EngineFailed, StartupError
 
 _BATCH_TOKENS: Final = 64
@@ -44,16 +45,28 @@ class Sampling:
     """What the text is held to, in llama.cpp's notation; empty: nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class TextToken:
+    """One token of a completion."""
+
+    entry: TokenLogprob
+    """Its id and log-probability."""
+    text: bytes
+    """Its bytes; of a character that spans tokens, the last of them has the bytes of all."""
+
+
 class Completion:
     """The text of one answer, piece by piece; each piece is whole characters.
 
     Attributes:
         truncated: a limit ended the text; set once the iteration is over.
+        cached_tokens: tokens of the prompt that were computed before; set once the iteration is over.
 
     """
 
     def __init__(self) -> None:
         self.truncated = False
+        self.cached_tokens = 0
         self._loop = asyncio.get_running_loop()
         # Bounded by the request's own limit of tokens.
         self._chunks: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
@@ -75,20 +88,37 @@ class Completion:
         self._chunks.put_nowait(None)
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield the pieces.
+        """Yield the pieces of a chat.
 
         Raises:
             EngineFailed: the runtime gives up.
 
         """
+        async for choice in self._choices():
+            if piece := choice.get("delta", {}).get("content"):
+                yield piece
+
+    async def tokens(self) -> AsyncGenerator[TextToken, None]:
+        """Yield the tokens of a completion; one that ends it, too.
+
+        Raises:
+            EngineFailed: the runtime gives up.
+
+        """
+        async for choice in self._choices():
+            for entry in (choice.get("logprobs") or {}).get("content", ()):
+                top = [(other["id"], other["logprob"]) for other in entry["top_logprobs"]]
+                yield TextToken(TokenLogprob(entry["id"], entry["logprob"], top), bytes(entry["bytes"]))
+
+    async def _choices(self) -> AsyncGenerator[Mapping[str, Any], None]:
         while (chunk := await self._chunks.get()) is not None:
             if "error" in chunk:
                 raise EngineFailed(_refusal(chunk["error"]))
+            self.cached_tokens = chunk.get("timings", {}).get("cache_n", self.cached_tokens)
             for choice in chunk.get("choices", ()):
                 if choice.get("finish_reason") == "length":
                     self.truncated = True
-                if piece := choice.get("delta", {}).get("content"):
-                    yield piece
+                yield choice
 
 
 class LlamaRuntime:
@@ -134,6 +164,28 @@ class LlamaRuntime:
         answer = await self._http.post("/tokenize", json={"content": text})
         return len(answer.raise_for_status().json()["tokens"])
 
+    async def control_token(self, marker: str) -> int | None:
+        """Return the id of a control token by its spelling, None where the vocabulary has no such token."""
+        answer = await self._http.post("/tokenize", json={"content": marker, "parse_special": True})
+        tokens = answer.raise_for_status().json()["tokens"]
+        return tokens[0] if len(tokens) == 1 else None
+
+    @asynccontextmanager
+    async def complete(
+        self, prompt: Sequence[int], sampling: Sampling, *, max_tokens: int, top_logprobs: int
+    ) -> AsyncGenerator[Completion, None]:
+        """Yield what follows the tokens of a prompt, to be read with `Completion.tokens`."""
+        body = {
+            "prompt": list(prompt),
+            "n_predict": max_tokens,
+            # Token ids are told only beside log-probabilities.
+            "n_probs": max(1, top_logprobs),
+            "cache_prompt": True,
+            **self._options(sampling),
+        }
+        async with self._running(self._server.handle_completions, body) as completion:
+            yield completion
+
     @asynccontextmanager
     async def chat(
         self, messages: Sequence[ChatMessage], sampling: Sampling, *, max_tokens: int
@@ -142,21 +194,35 @@ class LlamaRuntime:
 
         A last message of the assistant is continued. `max_tokens` counts the model's own tokens.
         """
-        completion = Completion()
         body = {
             "messages": [{"role": m.role, "content": m.content} for m in messages],
+            "reasoning_format": "none",
+            "max_tokens": max_tokens,
+            **({} if sampling.grammar else {"dry_multiplier": 0.8}),
+            **self._options(sampling),
+        }
+        async with self._running(self._server.handle_chat_completions, body) as completion:
+            yield completion
+
+    @staticmethod
+    def _options(sampling: Sampling) -> dict[str, Any]:
+        return {
             "stream": True,
             # Brings a callback for every batch of the prompt.
             "return_progress": True,
-            "reasoning_format": "none",
-            "max_tokens": max_tokens,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
-            **({"grammar": sampling.grammar} if sampling.grammar else {"dry_multiplier": 0.8}),
+            **({"grammar": sampling.grammar} if sampling.grammar else {}),
         }
-        work = asyncio.get_running_loop().run_in_executor(
-            self._threads, self._server.handle_chat_completions, body, completion.take
-        )
+
+    @asynccontextmanager
+    async def _running(
+        self,
+        handler: Callable[[dict[str, Any], Callable[[Mapping[str, Any]], bool]], Any],
+        body: dict[str, Any],
+    ) -> AsyncGenerator[Completion, None]:
+        completion = Completion()
+        work = asyncio.get_running_loop().run_in_executor(self._threads, handler, body, completion.take)
         work.add_done_callback(lambda _: completion.end())
         try:
             yield completion
