@@ -29,6 +29,8 @@ from service.errors import (
 
 _log = logging.getLogger(__name__)
 
+MAX_SHOWN_CHARACTERS: Final = 200
+"""Of a message or a path: up to 12 bytes each where they are escaped."""
 ERROR_DOMAIN: Final = "openresponses"
 ERROR_BODY_KEY: Final = "openai-error"
 _STATUS_DETAILS_KEY: Final = "grpc-status-details-bin"
@@ -70,7 +72,12 @@ class ErrorsAsStatus:
             error = _INTERNAL
         code, _ = _CODES[type(error)]
         self._context.set_trailing_metadata(trailing_metadata(error))
-        await self._context.abort(code, error.message)
+        await self._context.abort(code, shown(error.message))
+
+
+def shown(text: str) -> str:
+    """Cut a text that quotes a request: statuses travel in headers, and clients refuse those above 8 KiB."""
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "..."
 
 
 def trailing_metadata(error: ServiceError) -> tuple[tuple[str, str | bytes], ...]:
@@ -81,7 +88,7 @@ def trailing_metadata(error: ServiceError) -> tuple[tuple[str, str | bytes], ...
         error_details_pb2.ErrorInfo(
             reason=error.code,
             domain=ERROR_DOMAIN,
-            metadata={"param": error.param} if error.param is not None else {},
+            metadata={"param": shown(error.param)} if error.param is not None else {},
         )
     ]
     metadata: list[tuple[str, str | bytes]] = [(ERROR_BODY_KEY, error_body(error))]
@@ -89,15 +96,18 @@ def trailing_metadata(error: ServiceError) -> tuple[tuple[str, str | bytes], ...
         delay = duration_pb2.Duration(seconds=error.retry_after_s)
         details.append(error_details_pb2.RetryInfo(retry_delay=delay))
         metadata.append(("retry-after", str(error.retry_after_s)))
-    status = status_pb2.Status(code=number, message=error.message, details=[_packed(d) for d in details])
+    status = status_pb2.Status(
+        code=number, message=shown(error.message), details=[_packed(d) for d in details]
+    )
     return (*metadata, (_STATUS_DETAILS_KEY, status.SerializeToString()))
 
 
 def error_body(error: ServiceError) -> str:
     """Return OpenAI's error JSON, in ASCII as metadata must be."""
     _, type_ = _CODES[type(error)]
+    param = None if error.param is None else shown(error.param)
     return json.dumps(
-        {"error": {"message": error.message, "type": type_, "param": error.param, "code": error.code}}
+        {"error": {"message": shown(error.message), "type": type_, "param": param, "code": error.code}}
     )
 
 

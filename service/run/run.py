@@ -74,7 +74,7 @@ class ResponseRunner:
         model = find_model(self._engine, request.model)
         validate(request, model, self._stream.limits)
         if unoffered := unoffered_tool_types(request):
-            _log.warning("tools left out, not offered here: %s", ", ".join(unoffered))
+            _log.warning("tools left out, not offered here: %.500s", ", ".join(unoffered))
         prompt = self._dialect.render(request)
         response = opened_response(
             request, model, response_id=f"resp_{self._new_id()}", created_at=int(self._clock())

@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import grpc
 from openresponses.v1.item_pb2 import Input
@@ -38,6 +39,7 @@ OUTPUT = (
 )
 TOKENS = len(encoded(OUTPUT))
 PACE_MS = 20
+LAG_PACE_MS = 50
 IDLE_STREAMS = 512
 # Server CPU in µs a token at 64 streams: what the project wants to reach, by face and interval.
 TARGETS = {"grpc": {1: 60, 4: 15, 16: 4.5, 64: 1.8}, "http": {1: 75, 4: 18, 16: 5, 64: 2}}
@@ -66,6 +68,11 @@ def processes(interval: int, *more_flags: str) -> Iterator[tuple[Running, Runnin
     turns = {
         "bench": {"harmony": OUTPUT, "chunks": interval},
         "paced": {"harmony": OUTPUT, "chunks": interval, "delay_ms": PACE_MS},
+        "beat": {
+            "harmony": f"<|channel|>final<|message|>{beat_text(interval)}<|return|>",
+            "chunks": interval,
+            "delay_ms": LAG_PACE_MS,
+        },
         "idle": {"harmony": OUTPUT, "hang_after": 1},
     }
     with ExitStack() as stack:
@@ -100,7 +107,7 @@ def load(face: str, address: str, model: str, streams: int) -> dict[str, object]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     if done.returncode:
         sys.exit(f"A stream was not right:\n{done.stderr}")
-    found: dict[str, object] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -128,17 +135,25 @@ def measure(face: str, interval: int, streams: int) -> Figures:
 
 
 def lag_ms(interval: int, streams: int) -> tuple[float, float]:
-    """How late events are when the engine gives a chunk every `PACE_MS`: median, and 99th of a hundred."""
+    """How late events are when the engine gives a chunk every `LAG_PACE_MS`: median, and 99th of a hundred."""
     with processes(interval) as (service, _, _):
-        times = load("grpc", service.address, "paced", streams)["times_s"]
-    late = []
-    for stream in times:
-        # A chunk is one event but where items begin and end: there more come at once, and do not count.
-        beats = [at * 1000 for before, at in pairwise(stream) if at - before > 0.001]
-        offsets = [at - i * PACE_MS for i, at in enumerate(beats)]
-        late += [offset - min(offsets) for offset in offsets]
+        times = load("grpc", service.address, "beat", streams, [beat_text(interval)])["times_s"]
+    late = [lag for stream in times for lag in _lags_ms([at * 1000 for at in stream])]
     cuts = statistics.quantiles(late, n=100)
     return cuts[49], cuts[98]
+
+
+def _lags_ms(times_ms: list[float]) -> list[float]:
+    """How far each moment is behind the beat, which is where their widest gap ends."""
+    phases = sorted(at % LAG_PACE_MS for at in times_ms)
+    gaps = [(after - before, after) for before, after in pairwise([phases[-1] - LAG_PACE_MS, *phases])]
+    beat = max(gaps)[1]
+    return [(phase - beat) % LAG_PACE_MS for phase in phases]
+
+
+def beat_text(interval: int) -> str:
+    """An answer of a hundred chunks."""
+    return "word" + " word" * (100 * interval)
 
 
 def idle_stream_bytes() -> float:

@@ -57,7 +57,9 @@ def as_json(events: list[ResponseStreamEvent]) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     script = write_script(tmp_path_factory.mktemp("script"), TURNS)
-    flags = ("--engine", "scripted", "--script", script, "--stream-interval", "1")
+    # Each token is a flush of its own, however busy the machine is, so that events can be counted.
+    every_token = ("--stream-interval", "1", "--max-waiting-tokens", "1")
+    flags = ("--engine", "scripted", "--script", script, *every_token)
     limits = ("--slots", "1", "--max-queued-requests", "0", "--max-stall-s", str(MAX_STALL_S))
     with start_service(*flags, *limits) as running:
         yield running

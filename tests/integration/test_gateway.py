@@ -172,6 +172,26 @@ def test_errors_before_a_stream_are_documents_too(http):
     )
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"model": "字" * 5000},
+        {
+            "tools": [{"type": "function", "name": "f"}],
+            "tool_choice": {"type": "function", "name": "字" * 5000},
+        },
+        {"input": [{"type": "字" * 5000}]},
+        {"metadata": {"x" * 50_000: 5}},
+        {"metadata": {"😀" * 5000: "x"}},
+        {"reasoning": {"effort": "😀" * 5000}},
+    ],
+)
+def test_errors_that_quote_long_texts_still_arrive(http, fields):
+    response = http.post("/v1/responses", json={**body(), **fields})
+    assert response.status_code in (400, 404)
+    assert len(response.json()["error"]["message"]) <= 203
+
+
 def test_unknown_model(http):
     assert_openai_error(http.post("/v1/responses", json=body("nöbody")), 404, "model_not_found", "model")
     assert_openai_error(http.get("/v1/models/no/body"), 404, "model_not_found", "model")
