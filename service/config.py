@@ -72,14 +72,17 @@ class Settings(BaseSettings):
     max_request_bytes: Annotated[int, Field(ge=1024)] = Field(
         33 * 1024 * 1024, description="Largest gRPC request, in bytes; the gateway's limit is 32 MiB of body."
     )
+    metrics: str | None = Field(None, description="HOST:PORT for Prometheus; none by default.")
     trt: TensorRTSettings = Field(TensorRTSettings(), description="TensorRT-LLM's own settings.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much goes to standard error."
     )
 
-    @field_validator("listen")
+    @field_validator("listen", "metrics")
     @classmethod
-    def _host_and_port(cls, value: str) -> str:
+    def _host_and_port(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
         host, colon, port = value.rpartition(":")
         if not (host and colon and port.isdecimal() and int(port) < 2**16):
             raise ValueError("must be HOST:PORT, for example 127.0.0.1:50051 or [::1]:0")

@@ -24,6 +24,7 @@ from service.dialect.harmony.dialect import HarmonyDialect
 from service.engine.base import Engine
 from service.engine.factory import create_engine
 from service.errors import StartupError
+from service.metrics import Metrics
 from service.rpc.openai_http import OpenAIHttpServicer
 from service.rpc.responses import ResponsesServicer
 from service.run.drain import Drain
@@ -65,6 +66,9 @@ async def _serve(settings: Settings, engine: Engine) -> None:
 
     interval = _interval(settings)
     drain = Drain()
+    metrics = Metrics()
+    if settings.metrics is not None:
+        _log.info("metrics on port %d", metrics.serve(settings.metrics))
     runner = ResponseRunner(
         engine,
         create_dialect(settings),
@@ -81,6 +85,7 @@ async def _serve(settings: Settings, engine: Engine) -> None:
         drain,
         new_id=lambda: uuid.uuid4().hex,
         clock=time.time,
+        observe=metrics.observe,
     )
     server = grpc.aio.server(options=_channel_options(settings))
     add_ResponsesServiceServicer_to_server(

@@ -21,6 +21,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from service.engine.base import FinishReason, TokenChunk, TokenLogprob
 from service.run.interval import Interval
@@ -42,10 +43,35 @@ class FlushPolicy:
     """Most tokens that wait, give or take one chunk of the engine."""
 
 
+@dataclass(slots=True)
+class FlushStats:
+    """What a response's flushes were like."""
+
+    tokens: int = 0
+    """Tokens that went on."""
+    flushes: int = 0
+    """Flushes that held tokens."""
+    peak_waiting_tokens: int = 0
+    """Most tokens that a flush held: as many had waited."""
+
+
+class Flushes(Protocol):
+    """The flushes of a response, in order.
+
+    Attributes:
+        stats: what they were like so far.
+
+    """
+
+    stats: FlushStats
+
+    def __aiter__(self) -> AsyncIterator[TokenChunk]:
+        """Iterate over them, once."""
+        ...
+
+
 @asynccontextmanager
-async def flushing(
-    chunks: AsyncIterator[TokenChunk], policy: FlushPolicy
-) -> AsyncGenerator[AsyncIterator[TokenChunk], None]:
+async def flushing(chunks: AsyncIterator[TokenChunk], policy: FlushPolicy) -> AsyncGenerator[Flushes, None]:
     """Yield the flushes of `chunks`, as larger chunks. Leaving the block stops reading them.
 
     A flush holds what came since the one before; after a silence it is empty. The iterator ends after the
@@ -73,6 +99,7 @@ class _Waiting:
 
 class _Buffer:
     def __init__(self, policy: FlushPolicy) -> None:
+        self.stats = FlushStats()
         self._policy = policy
         self._loop = asyncio.get_running_loop()
         self._waiting = _Waiting()
@@ -132,8 +159,12 @@ class _Buffer:
         waiting, self._waiting = self._waiting, _Waiting()
         flush = TokenChunk(waiting.token_ids, waiting.finish_reason, waiting.cached_tokens, waiting.logprobs)
         self._room.set()
-        if flush.token_ids:
+        if count := len(flush.token_ids):
             self._last_token_at = self._loop.time()
+            stats = self.stats
+            stats.tokens += count
+            stats.flushes += 1
+            stats.peak_waiting_tokens = max(stats.peak_waiting_tokens, count)
         if not self._ended:
             return flush
         # Once more around: what ended the pump comes after the last tokens.

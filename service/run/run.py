@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
@@ -19,7 +20,7 @@ from service.engine.base import Engine, GenerationRequest, ModelInfo, find_model
 from service.errors import InvalidRequest, ServiceError
 from service.run.builder import ResponseBuilder
 from service.run.drain import Drain
-from service.run.flush import FlushPolicy, flushing
+from service.run.flush import FlushPolicy, FlushStats, flushing
 from service.run.interval import Interval
 from service.run.opening import opened_response, unoffered_tool_types
 from service.run.turn import Turn
@@ -55,8 +56,13 @@ class ResponseRunner:
         *,
         new_id: Callable[[], str],
         clock: Callable[[], float],
+        observe: Callable[[FlushStats], None] = lambda _: None,
     ) -> None:
-        """`new_id` gives unique alphanumeric texts; `clock` Unix time in seconds."""
+        """`new_id` gives unique alphanumeric texts; `clock` Unix time in seconds.
+
+        `observe` is told of every response that has ended, however it did.
+        """
+        self._observe = observe
         self._engine = engine
         self._dialect = dialect
         self._stream = stream
@@ -86,7 +92,9 @@ class ResponseRunner:
             self._drain.response(),
             self._engine.generate(generation) as chunks,
             flushing(chunks, self._policy(request)) as flushes,
+            AsyncExitStack() as cleanup,
         ):
+            cleanup.callback(self._observe, flushes.stats)
             builder.start()
             yield builder.take()
             try:

@@ -41,6 +41,8 @@ TOKENS = len(encoded(OUTPUT))
 PACE_MS = 20
 LAG_PACE_MS = 50
 IDLE_STREAMS = 512
+LENGTHS = (1_000, 10_000, 100_000)
+GROWTH_RESPONSES = 10_000
 # Server CPU in µs a token at 64 streams: what the project wants to reach, by face and interval.
 TARGETS = {"grpc": {1: 60, 4: 15, 16: 4.5, 64: 1.8}, "http": {1: 75, 4: 18, 16: 5, 64: 2}}
 
@@ -68,11 +70,9 @@ def processes(interval: int, *more_flags: str) -> Iterator[tuple[Running, Runnin
     turns = {
         "bench": {"harmony": OUTPUT, "chunks": interval},
         "paced": {"harmony": OUTPUT, "chunks": interval, "delay_ms": PACE_MS},
-        "beat": {
-            "harmony": f"<|channel|>final<|message|>{beat_text(interval)}<|return|>",
-            "chunks": interval,
-            "delay_ms": LAG_PACE_MS,
-        },
+        "beat": {**answer(beat_text(interval), interval), "delay_ms": LAG_PACE_MS},
+        **{f"long-{count}": answer(long_text(count), interval) for count in LENGTHS},
+        "short": answer("Hi.", interval),
         "idle": {"harmony": OUTPUT, "hang_after": 1},
     }
     with ExitStack() as stack:
@@ -154,6 +154,43 @@ def _lags_ms(times_ms: list[float]) -> list[float]:
 def beat_text(interval: int) -> str:
     """An answer of a hundred chunks."""
     return "word" + " word" * (100 * interval)
+
+
+def answer(text: str, interval: int) -> dict[str, object]:
+    """A scripted turn that says just this."""
+    return {"harmony": f"<|channel|>final<|message|>{text}<|return|>", "chunks": interval}
+
+
+def long_text(count: int) -> str:
+    """A text of so many tokens."""
+    return "word" + " word" * (count - 1)
+
+
+def us_by_length() -> dict[int, float]:
+    """Server CPU in µs a token at N=16, for outputs of different lengths, one stream after another."""
+    found = {}
+    for count in LENGTHS:
+        with processes(16) as (service, _, _):
+            streams = max(1, LENGTHS[-1] // count)
+            load("grpc", service.address, f"long-{count}", 1, [long_text(count)])
+            before = cpu_seconds(service.process.pid)
+            load("grpc", service.address, f"long-{count}", streams, [long_text(count)])
+            found[count] = (cpu_seconds(service.process.pid) - before) / (streams * count) * 1e6
+    return found
+
+
+def growth_bytes(responses: int) -> int:
+    """By how much the service's memory grows over so many responses, after as many hundreds to warm up."""
+    with processes(4) as (service, _, _):
+
+        def run(count: int) -> None:
+            for _ in range(count // 250):
+                load("grpc", service.address, "short", 250, ["Hi."])
+
+        run(1000)
+        before = resident_bytes(service.process.pid)
+        run(responses)
+        return resident_bytes(service.process.pid) - before
 
 
 def idle_stream_bytes() -> float:
@@ -240,6 +277,10 @@ def main() -> None:
         print(f"event lag at N={interval}, 64 paced streams: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
     idle = idle_stream_bytes()
     print(f"idle open stream: {idle / 1024:.1f} KiB")
+    by_length = us_by_length()
+    print("µs a token by length at N=16: " + ", ".join(f"{n}: {us:.2f}" for n, us in by_length.items()))
+    growth = growth_bytes(GROWTH_RESPONSES)
+    print(f"memory after {GROWTH_RESPONSES} responses: {growth / 1024:+.0f} KiB")
     per_message = [f for f in found if f.face == "grpc" and f.interval == 1 and f.streams == 64]
     if per_message:
         ratio = per_message[0].server_us / floor["grpc_message_us"]
@@ -254,6 +295,8 @@ def main() -> None:
         "figures": [asdict(figures) for figures in found],
         "lag_ms": lags,
         "idle_stream_bytes": idle,
+        "us_by_length": by_length,
+        "growth_bytes": growth,
     }
     (FOLDER / "bench.json").write_text(json.dumps(document, indent=2))
     plot(found, FOLDER / "bench.png")
