@@ -7,10 +7,12 @@ with exactly one terminal event. An empty batch says that nothing has happened f
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Final
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.service_pb2 import CreateResponseRequest
@@ -25,6 +27,9 @@ from service.run.interval import Interval
 from service.run.opening import opened_response, unoffered_tool_types
 from service.run.turn import Turn
 from service.run.validation import StreamLimits, guidance, top_logprobs, validate
+
+_LONG_REQUEST_BYTES: Final = 65_536
+"""From here on a prompt is rendered in a thread."""
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +86,7 @@ class ResponseRunner:
         validate(request, model, self._stream.limits)
         if unoffered := unoffered_tool_types(request):
             _log.warning("tools left out, not offered here: %.500s", ", ".join(unoffered))
-        prompt = self._dialect.render(request)
+        prompt = await self._rendered(request)
         response = opened_response(
             request, model, response_id=f"resp_{self._new_id()}", created_at=int(self._clock())
         )
@@ -112,6 +117,12 @@ class ResponseRunner:
                 _log.exception("response %s failed", response.id)
                 turn.fail("The server had an internal error. Try again.")
         yield builder.take()
+
+    async def _rendered(self, request: CreateResponseRequest) -> list[int]:
+        if request.ByteSize() < _LONG_REQUEST_BYTES:
+            return self._dialect.render(request)
+        # Takes tenths of a second for megabytes: other streams go on meanwhile.
+        return await asyncio.to_thread(self._dialect.render, request)
 
     def _generation(
         self, request: CreateResponseRequest, model: ModelInfo, prompt: list[int], request_id: str
