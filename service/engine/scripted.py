@@ -103,15 +103,7 @@ class ScriptedEngine:
             name: tuple(_Prepared(turn) for turn in turns) for name, turns in _read_script(path).items()
         }
         self._admission = Admission(slots=slots, max_queued_requests=max_queued_requests)
-
-    @property
-    def running(self) -> int:
-        """Slots in use."""
-        return self._admission.running
-
-    def models(self) -> Sequence[ModelInfo]:
-        """Every name in the script is a model."""
-        return [
+        self._models = [
             ModelInfo(
                 id=name,
                 context_window_tokens=CONTEXT_WINDOW_TOKENS,
@@ -120,6 +112,15 @@ class ScriptedEngine:
             )
             for name, turns in self._turns.items()
         ]
+
+    @property
+    def running(self) -> int:
+        """Slots in use."""
+        return self._admission.running
+
+    def models(self) -> Sequence[ModelInfo]:
+        """Every name in the script is a model."""
+        return self._models
 
     @asynccontextmanager
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[AsyncIterator[TokenChunk], None]:

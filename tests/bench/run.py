@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -92,18 +92,12 @@ def processes(interval: int, *more_flags: str) -> Iterator[tuple[Running, Runnin
         yield service, gateway, envoy
 
 
-def load(face: str, address: str, model: str, streams: int) -> dict[str, object]:
-    """Run one client process to its end."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.bench.load",
-        face,
-        address,
-        model,
-        str(streams),
-        json.dumps(TEXTS),
-    ]
+def load(
+    face: str, address: str, model: str, streams: int, expected: Sequence[str] = TEXTS
+) -> dict[str, Any]:
+    """Run one client process to its end; `expected`: the texts of every response."""
+    command = [sys.executable, "-m", "tests.bench.load", face, address, model, str(streams)]
+    command.append(json.dumps(expected))
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     if done.returncode:
         sys.exit(f"A stream was not right:\n{done.stderr}")
