@@ -4,7 +4,7 @@ An engine knows nothing of Responses events, items or HTTP. It takes a `Generati
 validated and rendered, and gives `TokenChunk`s of whatever size it likes: the rest of the service must
 come to the same response for every chunking.
 
-Rules that every engine keeps (`tests/.../engine_contract.py` holds them):
+Rules that every engine keeps (`tests/engine_contract.py` holds them):
   1. `async with engine.generate(request) as chunks` admits the request, or raises at `__aenter__`:
      `Overloaded` (with a retry delay), `InvalidRequest` (too long a prompt), `Unavailable`.
   2. Leaving the block, for whatever reason, aborts what still runs and frees its slot before it returns.
