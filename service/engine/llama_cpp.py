@@ -31,7 +31,7 @@ from service.errors import InvalidRequest
 CONTEXT_TOKENS: Final = 8192
 """Prompt and output of one response; as many of the model's own tokens are there for them."""
 MAX_OUTPUT_TOKENS: Final = 1024
-"""Output of one response at most: small models do not always find an end."""
+"""Output of one response at most, translated or chatting: small models do not always find an end."""
 
 # Room for the template's own tokens, around each message, and for what a translated turn asks beside.
 _TEMPLATE_TOKENS: Final = 8
@@ -63,15 +63,16 @@ class LlamaCppEngine:
         self._runtime = LlamaRuntime(path, slots=slots, context_tokens=CONTEXT_TOKENS)
         self._admission = Admission(slots=slots, max_queued_requests=max_queued_requests)
         self._translates = dialect == "harmony"
-        self._native: bool | None = None
-        """The model speaks Harmony itself; None until it was asked."""
+        self._native = self._translates and self._runtime.control_token("<|start|>") == START
+        """The model's vocabulary is Harmony's own: gpt-oss."""
         self._model = ModelInfo(
             id=model_id,
             context_window_tokens=CONTEXT_TOKENS,
-            max_output_tokens=MAX_OUTPUT_TOKENS,
-            guided=self._translates,
+            max_output_tokens=CONTEXT_TOKENS if self._native else MAX_OUTPUT_TOKENS,
+            logprobs=self._native,
+            guided=self._translates and not self._native,
             # Small models wander off as soon as chance has a say.
-            default_temperature=0,
+            default_temperature=1 if self._native else 0,
         )
 
     def models(self) -> Sequence[ModelInfo]:
@@ -81,7 +82,7 @@ class LlamaCppEngine:
     @asynccontextmanager
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[AsyncIterator[TokenChunk], None]:
         """Have the model answer `request`."""
-        if self._translates and await self._speaks_harmony():
+        if self._native:
             async with (
                 self._admission.place() as slot,
                 aclosing(self._native_chunks(request, slot)) as chunks,
@@ -99,17 +100,11 @@ class LlamaCppEngine:
         self, request: GenerationRequest, slot: asyncio.Future[None]
     ) -> AsyncGenerator[TokenChunk, None]:
         await slot
-        max_tokens = request.max_tokens or MAX_OUTPUT_TOKENS
+        max_tokens = request.max_tokens or CONTEXT_TOKENS
         native = native_chunks(self._runtime, request, _sampling(request), max_tokens)
         async with aclosing(native) as chunks:
             async for chunk in chunks:
                 yield chunk
-
-    async def _speaks_harmony(self) -> bool:
-        """Whether the model's own vocabulary is Harmony's: gpt-oss."""
-        if self._native is None:
-            self._native = await self._runtime.control_token("<|start|>") == START
-        return self._native
 
     async def health(self) -> None:
         """A loaded model is ready."""

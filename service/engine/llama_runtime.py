@@ -164,9 +164,14 @@ class LlamaRuntime:
         answer = await self._http.post("/tokenize", json={"content": text})
         return len(answer.raise_for_status().json()["tokens"])
 
-    async def control_token(self, marker: str) -> int | None:
-        """Return the id of a control token by its spelling, None where the vocabulary has no such token."""
-        answer = await self._http.post("/tokenize", json={"content": marker, "parse_special": True})
+    def control_token(self, marker: str) -> int | None:
+        """Return the id of a control token by its spelling, None where there is no such token. Blocks."""
+        answer = httpx.post(
+            f"{self._server.listening_address}/tokenize",
+            headers=self._http.headers,
+            json={"content": marker, "parse_special": True},
+            trust_env=False,
+        )
         tokens = answer.raise_for_status().json()["tokens"]
         return tokens[0] if len(tokens) == 1 else None
 

@@ -1,13 +1,15 @@
 """One turn of a model that speaks Harmony itself: token ids in, token ids out, nothing translated.
 
 llama.cpp tells no ids of the tokens inside a character that spans several, only the last one's, with the
-bytes of all. The ones before are found again by their bytes, so the text is the model's to the byte.
+bytes of all. The ones before are found again by their bytes, so the text is the model's to the byte; a limit
+that falls inside such a character ends the output before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
+from functools import cache
 
 from service.dialect.harmony.vocabulary import FIRST_SPECIAL, token_bytes
 from service.engine.base import FinishReason, GenerationRequest, TokenChunk, TokenLogprob
@@ -40,10 +42,23 @@ def whole_token_ids(token: TextToken, table: Sequence[bytes]) -> list[int]:
     if last >= FIRST_SPECIAL:
         return [last]
     missing = token.text.removesuffix(table[last])
-    if len(missing) == len(token.text) or not missing:
+    if len(missing) == len(token.text):
         return [last]
-    # Half a character: its bytes one by one, each of which is a token.
-    return [*(table.index(bytes([byte])) for byte in missing), last]
+    return [*_longest_tokens(missing), last]
+
+
+def _longest_tokens(data: bytes) -> Iterator[int]:
+    """Yield tokens that spell `data`, each as long as can be; a single byte always is one."""
+    ids = _ids_by_bytes()
+    while data:
+        size = next(size for size in range(len(data), 0, -1) if data[:size] in ids)
+        yield ids[data[:size]]
+        data = data[size:]
+
+
+@cache
+def _ids_by_bytes() -> dict[bytes, int]:
+    return {data: token_id for token_id, data in enumerate(token_bytes())}
 
 
 def _entries(ids: Sequence[int], last: TokenLogprob, top: int | None) -> list[TokenLogprob]:

@@ -1,21 +1,35 @@
-"""The native way of the llama.cpp engine, token ids in and out, as far as a model that is not gpt-oss shows it."""
+"""The native way of the llama.cpp engine: token ids in and out, with a model that has gpt-oss's vocabulary."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import pytest_asyncio
 
-from service.dialect.harmony.vocabulary import RETURN, START, encode, token_bytes
-from service.engine.base import TokenLogprob
+from service.dialect.harmony.vocabulary import (
+    CALL,
+    CHANNEL,
+    END,
+    MESSAGE,
+    RETURN,
+    START,
+    encode,
+    token_bytes,
+)
+from service.engine.base import GenerationRequest, TokenLogprob
 from service.engine.embedded import bundled_model
+from service.engine.llama_cpp import LlamaCppEngine
 from service.engine.llama_runtime import LlamaRuntime, Sampling, TextToken
 from service.engine.native_turn import whole_token_ids
+from tests.engine_contract import MAX_QUEUED_REQUESTS, SLOTS, EngineContract, chunks_of, tokens_of
+from tests.gguf_chain import write_chain
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # SmolLM2's: <|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n
 PROMPT = [1, 4093, 198, 1780, 314, 260, 3575, 282, 4649, 47, 2, 198, 1, 520, 9531, 198]
-END = 2
+IM_END = 2
 GREEDY = Sampling(0, 1)
 
 
@@ -36,7 +50,7 @@ async def read(runtime: LlamaRuntime, *, max_tokens: int = 60, top: int = 0) -> 
 async def test_tokens_come_with_their_bytes_and_the_end_token(runtime):
     tokens, truncated = await read(runtime)
     assert b"Paris" in b"".join(token.text for token in tokens)
-    assert tokens[-1].entry.token_id == END
+    assert tokens[-1].entry.token_id == IM_END
     assert tokens[-1].text == b""
     assert not truncated
 
@@ -62,9 +76,9 @@ async def test_a_prompt_that_grows_is_not_read_again(runtime):
 
 
 async def test_control_tokens_are_found_by_their_spelling(runtime):
-    assert await runtime.control_token("<|im_end|>") == END
+    assert runtime.control_token("<|im_end|>") == IM_END
     # Not Harmony's: this model's turns are translated.
-    assert await runtime.control_token("<|start|>") != START
+    assert runtime.control_token("<|start|>") != START
 
 
 @pytest.mark.parametrize("text", ["hi", "🦓", "字", "a🎉"])
@@ -83,6 +97,46 @@ async def test_tokens_inside_a_character_are_found_again(text):
         held = b""
     assert b"".join(table[token_id] for token_id in found).decode() == text
     assert found[-1] == ids[-1]
+
+
+(ASSISTANT,) = encode("assistant")
+(USER,) = encode("user")
+(WORD,) = encode(" word")
+HELLO = [CHANNEL, *encode("final"), MESSAGE, *encode("Hello, my world 🦓 x"), RETURN]
+
+
+def harmony_request(last: int) -> GenerationRequest:
+    """The model looks at the last token only."""
+    prompt = [START, USER, MESSAGE, *encode("Hi"), END, START, last]
+    return GenerationRequest("resp_1", "chain", prompt, [RETURN, CALL], temperature=0)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LlamaCppEngine]:
+    followers = {**dict(pairwise([ASSISTANT, *HELLO])), USER: WORD, WORD: WORD}
+    path = write_chain(tmp_path_factory.mktemp("model") / "chain.gguf", followers)
+    engine = LlamaCppEngine(path, "chain", slots=SLOTS, max_queued_requests=MAX_QUEUED_REQUESTS)
+    yield engine
+    await engine.close()
+
+
+class TestContract(EngineContract):
+    REQUEST = harmony_request(ASSISTANT)
+    ENDLESS = harmony_request(USER)
+
+
+async def test_a_model_that_speaks_harmony_is_not_translated(engine):
+    chunks = await chunks_of(engine, harmony_request(ASSISTANT))
+    assert tokens_of(chunks) == HELLO
+    (model,) = engine.models()
+    assert (model.logprobs, model.guided) == (True, False)
+
+
+async def test_its_log_probabilities_come_one_a_token(engine):
+    chunks = await chunks_of(engine, replace(harmony_request(ASSISTANT), top_logprobs=2))
+    entries = [entry for chunk in chunks for entry in chunk.logprobs]
+    assert [entry.token_id for entry in entries] == HELLO
+    assert all(len(entry.top) <= 2 for entry in entries)
 
 
 async def test_control_tokens_stay_what_they_are():
