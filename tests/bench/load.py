@@ -1,6 +1,6 @@
 """One client process of the benchmark: opens streams at once, and checks every one of them afterwards.
 
-    python -m tests.bench.load FACE ADDRESS MODEL STREAMS EXPECTED_JSON
+    python -m tests.bench.load FACE ADDRESS MODEL STREAMS <EXPECTED_TEXTS_JSON
 
 FACE is grpc or http. Prints one JSON object: seconds from start to end, seconds to the first event and to each
 delta of every stream, and the number of events. A stream that is not right ends the process with an error.
@@ -102,12 +102,13 @@ def check(face: str, stream: Stream, expected: list[str]) -> int:
 
 def main() -> None:
     """Run one load."""
-    face, address, model, count, expected = sys.argv[1:]
+    face, address, model, count = sys.argv[1:]
+    expected = json.load(sys.stdin)
     streams = [Stream() for _ in range(int(count))]
     began_at = time.monotonic()
     uvloop.run({"grpc": over_grpc, "http": over_http}[face](address, model, streams, began_at))
     seconds = time.monotonic() - began_at
-    events = sum(check(face, stream, json.loads(expected)) for stream in streams)
+    events = sum(check(face, stream, expected) for stream in streams)
     times = [stream.times_s for stream in streams]
     print(json.dumps({"seconds": seconds, "events": events, "times_s": times}))
 

@@ -97,8 +97,9 @@ def load(
 ) -> dict[str, Any]:
     """Run one client process to its end; `expected`: the texts of every response."""
     command = [sys.executable, "-m", "tests.bench.load", face, address, model, str(streams)]
-    command.append(json.dumps(expected))
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(
+        command, input=json.dumps(expected), capture_output=True, text=True, check=False, cwd=ROOT
+    )
     if done.returncode:
         sys.exit(f"A stream was not right:\n{done.stderr}")
     found: dict[str, Any] = json.loads(done.stdout)
