@@ -197,7 +197,7 @@ def test_memory_does_not_grow_with_cancelled_streams(service, stub):
 
 async def test_no_task_is_left_behind(tmp_path):
     engine = ScriptedEngine(write_script(tmp_path, TURNS), slots=8, max_queued_requests=0)
-    stream = StreamSettings(Interval(1), 1000, 8192, silence_s=60, limits=StreamLimits(1024, 10_000))
+    stream = StreamSettings(Interval(1), 1000, 1, silence_s=60, limits=StreamLimits(1024, 10_000))
     ids = (f"{i:x}" for i in range(1_000_000))
     runner = ResponseRunner(
         engine, HarmonyDialect(), stream, Drain(), new_id=lambda: next(ids), clock=time.time
