@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from service.dialect.harmony import vocabulary
+from service.engine.embedded import MODEL_ID
 
 REASONING_AND_TEXT = (
     "<|channel|>analysis<|message|>The user greets me. 🎉<|end|>"
@@ -22,6 +23,8 @@ LONG = "<|channel|>final<|message|>" + "word " * 50 + "<|return|>"
 
 TURNS: dict[str, dict[str, Any]] = {
     "hello": {"harmony": REASONING_AND_TEXT, "delay_ms": 2},
+    # The bundled model's name, as the README's lines have it.
+    MODEL_ID: {"harmony": REASONING_AND_TEXT},
     "hello-7": {"harmony": REASONING_AND_TEXT, "chunks": 7},
     "hello-all": {"harmony": REASONING_AND_TEXT, "chunks": 1000},
     "calls": {"harmony": CALLS},

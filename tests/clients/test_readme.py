@@ -3,32 +3,16 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from service.config import Settings
 from service.engine.tensorrt_settings import TensorRTSettings
-from tests.processes import ROOT, Running, start_gateway, start_service
-from tests.scripts import REASONING_AND_TEXT, write_script
+from tests.processes import ROOT, Running
 
 README = (ROOT / "README.md").read_text()
-MODEL = "smollm2-135m-instruct"
 CLIENT_LINES = re.findall(r"^\| ([\w., ]+) \| `(.+)` \|$", README.partition("## Clients")[2], re.MULTILINE)
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    script = write_script(tmp_path_factory.mktemp("script"), {MODEL: {"harmony": REASONING_AND_TEXT}})
-    with start_service("--engine", "scripted", "--script", script) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(service: Running) -> Iterator[Running]:
-    with start_gateway(service.address) as running:
-        yield running
 
 
 def run(line: str, service: Running, gateway: Running) -> str:

@@ -17,21 +17,15 @@ from service.dialect.base import MessageText
 from service.dialect.chat.dialect import ChatDialect
 from service.dialect.chat.splitter import ChatSplitter
 from service.dialect.harmony import vocabulary
-from service.engine.base import FinishReason, ModelInfo, TokenChunk, TokenLogprob
-from service.run.builder import ResponseBuilder
-from service.run.opening import opened_response
-from service.run.turn import Turn
-from service.wire.openai_json import decode, encode
+from service.engine.base import TokenLogprob
+from service.wire.openai_json import decode
 from service.wire.stream_rules import check_stream
 from tests.conformance.vectors import CHUNK_SIZES, Vector, in_short, request_of
-from tests.property.test_events import with_joined_deltas
 from tests.property.turns import chunkings
+from tests.streams import Events, in_chunks, play, with_joined_deltas
 
 VECTORS: list[Vector] = json.loads((Path(__file__).parent / "chat_vectors.json").read_text())
-MODEL = ModelInfo(id="m", context_window_tokens=100_000, max_output_tokens=100_000)
 DIALECT = ChatDialect()
-
-Events = list[dict[str, Any]]
 
 
 def byte_tokens(text: str) -> list[int]:
@@ -39,17 +33,10 @@ def byte_tokens(text: str) -> list[int]:
     return [vocabulary.token_bytes().index(bytes([byte])) for byte in text.encode()]
 
 
-def play(chunks: list[list[int]], *, reason: str = "stop", tools: list[str], **fields: Any) -> Events:
+def respond(chunks: list[list[int]], *, reason: str = "stop", tools: list[str], **fields: Any) -> Events:
     document = {"model": "m", **request_of({"tools": tools, **fields})}
     request = decode(CreateResponseRequest, json.dumps(document).encode())
-    builder = ResponseBuilder(opened_response(request, MODEL, response_id="resp_abc", created_at=1))
-    turn = Turn(builder, DIALECT.splitter(request), 0, clock=lambda: 2.0)
-    builder.start()
-    for chunk in chunks:
-        turn.feed(TokenChunk(chunk))
-    turn.feed(TokenChunk([], FinishReason(reason)))
-    turn.end()
-    return [json.loads(encode(event)) for event in builder.take()]
+    return play(DIALECT.splitter(request), chunks, end=reason, request=request)
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
@@ -61,8 +48,8 @@ def test_vector(vector):
     for tokens in (vocabulary.encode(vector["text"]) + end, byte_tokens(vector["text"]) + end):
         reference = None
         for size in CHUNK_SIZES:
-            chunks = [tokens[at : at + size] for at in range(0, len(tokens), size)]
-            events = play(chunks, reason=reason, tools=vector.get("tools", ["get_weather"]), **options)
+            chunks = in_chunks(tokens, size)
+            events = respond(chunks, reason=reason, tools=vector.get("tools", ["get_weather"]), **options)
             assert check_stream(events) == []
             response = events[-1]["response"]
             assert in_short(response["output"]) == vector["output"]
@@ -107,11 +94,11 @@ soups = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=40).map
 def test_any_text_in_any_chunks_and_any_tokens_gives_the_same(data, text, reason):
     tools = data.draw(st.sampled_from([[], ["get_weather"]]))
     by_byte = byte_tokens(text)
-    reference = play([[token] for token in by_byte], reason=reason, tools=tools)
+    reference = respond([[token] for token in by_byte], reason=reason, tools=tools)
     assert check_stream(reference) == []
-    chunked = play(data.draw(chunkings(by_byte)), reason=reason, tools=tools)
+    chunked = respond(data.draw(chunkings(by_byte)), reason=reason, tools=tools)
     assert with_joined_deltas(chunked) == with_joined_deltas(reference)
-    whole = play([vocabulary.encode(text)], reason=reason, tools=tools)
+    whole = respond([vocabulary.encode(text)], reason=reason, tools=tools)
     for events in (reference, whole):
         events[-1]["response"]["usage"] = None
     assert with_joined_deltas(whole) == with_joined_deltas(reference)
@@ -119,7 +106,7 @@ def test_any_text_in_any_chunks_and_any_tokens_gives_the_same(data, text, reason
 
 @given(soups.filter(lambda text: "<" not in text and "{" not in text and text.strip()))
 def test_text_without_markup_is_the_answer(text):
-    events = play([vocabulary.encode(text)], tools=["get_weather"])
+    events = respond([vocabulary.encode(text)], tools=["get_weather"])
     assert in_short(events[-1]["response"]["output"]) == [{"answer": text.lstrip()}]
 
 
@@ -133,7 +120,9 @@ def test_text_goes_on_at_once():
 
 def test_nothing_counts_behind_the_end_of_the_turn():
     hi, end = vocabulary.encode("Hi."), vocabulary.RETURN
-    assert play([[*hi, end, *hi, end]], tools=[])[-1]["response"]["output"][0]["content"][0]["text"] == "Hi."
+    assert (
+        respond([[*hi, end, *hi, end]], tools=[])[-1]["response"]["output"][0]["content"][0]["text"] == "Hi."
+    )
     splitter = ChatSplitter()
     splitter.feed([*hi, end, *hi])
     assert splitter.tokens == len(hi) + 1

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import httpx
@@ -13,10 +12,6 @@ from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
 
 from service.dialect.harmony.dialect import HarmonyDialect
-from service.engine.base import FinishReason, ModelInfo, TokenChunk
-from service.run.builder import ResponseBuilder
-from service.run.opening import opened_response
-from service.run.turn import Turn
 from service.wire.openai_json import decode, encode
 from service.wire.stream_rules import check_stream
 from tests.conformance.vectors import (
@@ -30,15 +25,13 @@ from tests.conformance.vectors import (
     turn_of,
 )
 from tests.processes import ROOT, Running, start_gateway, start_service
-from tests.property.test_events import with_joined_deltas
 from tests.scripts import write_script
+from tests.streams import Events, in_chunks, play, with_joined_deltas
 
 VECTORS = load_vectors()
-MODEL = ModelInfo(id="m", context_window_tokens=100_000, max_output_tokens=100_000)
 DIALECT = HarmonyDialect()
 TIMEOUT_S = 20
 
-Events = list[dict[str, Any]]
 every_vector = pytest.mark.parametrize("name", VECTORS)
 
 
@@ -77,21 +70,11 @@ def test_core(name):
     vector = VECTORS[name]
     request = decode(CreateResponseRequest, json.dumps({"model": "m", **request_of(vector)}).encode())
     tokens = tokens_of(vector)
-
-    def play(size: int) -> Events:
-        builder = ResponseBuilder(opened_response(request, MODEL, response_id="resp_abc", created_at=1))
-        turn = Turn(builder, DIALECT.splitter(request), 0, clock=lambda: 2.0)
-        builder.start()
-        for at in range(0, len(tokens), size):
-            turn.feed(TokenChunk(tokens[at : at + size]))
-        if vector["finish_reason"] == "fault" and not turn.over:
-            turn.fail("The engine broke.")
-        else:
-            turn.feed(TokenChunk([], FinishReason(vector["finish_reason"])))
-            turn.end()
-        return [json.loads(encode(event)) for event in builder.take()]
-
-    check(vector, play)
+    end = vector["finish_reason"]
+    check(
+        vector,
+        lambda size: play(DIALECT.splitter(request), in_chunks(tokens, size), end=end, request=request),
+    )
 
 
 # Through real processes: one service that has every vector at every chunk size as a model.

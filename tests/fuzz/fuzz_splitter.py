@@ -15,9 +15,10 @@ import atheris
 
 with atheris.instrument_imports(include=["service.dialect", "service.run"]):
     from service.dialect.harmony import vocabulary
+    from service.dialect.harmony.splitter import HarmonySplitter
     from service.wire.stream_rules import check_stream
     from tests.conformance.vectors import load_vectors, tokens_of
-    from tests.property.test_events import stream, with_joined_deltas
+    from tests.streams import play, with_joined_deltas
 
 FOLDER = Path(__file__).parents[2] / ".build" / "fuzz"
 MAX_TOKENS = 400
@@ -36,8 +37,8 @@ def test_one_input(data: bytes) -> None:
         if word & _ENDS_CHUNK:
             chunks.append([])
     end = ENDS[data[0] % len(ENDS)] if data else "stop"
-    chunked = stream(chunks, end=end)
-    one_by_one = stream([[token] for chunk in chunks for token in chunk], end=end)
+    chunked = play(HarmonySplitter(), chunks, end=end)
+    one_by_one = play(HarmonySplitter(), [[token] for chunk in chunks for token in chunk], end=end)
     assert check_stream(chunked) == []
     assert check_stream(one_by_one) == []
     assert with_joined_deltas(chunked) == with_joined_deltas(one_by_one)

@@ -1,11 +1,11 @@
-"""One service with the tests' script for a whole module, and channels to it."""
+"""One service with the tests' script for a whole module, a gateway in front of it, and channels to it."""
 
 from collections.abc import Iterator
 
 import grpc
 import pytest
 
-from tests.processes import Running, start_service
+from tests.processes import Running, start_gateway, start_service
 from tests.scripts import write_script
 
 
@@ -13,6 +13,13 @@ from tests.scripts import write_script
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     script = write_script(tmp_path_factory.mktemp("script"))
     with start_service("--engine", "scripted", "--script", script, "--stream-interval", "4") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def gateway(service: Running) -> Iterator[Running]:
+    """In front of the module's service, whichever that is."""
+    with start_gateway(service.address) as running:
         yield running
 
 

@@ -8,15 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.processes import ROOT, Running, start_gateway
+from tests.processes import ROOT
 
 TIMEOUT_S = 60
-
-
-@pytest.fixture(scope="module")
-def gateway(service: Running) -> Iterator[Running]:
-    with start_gateway(service.address) as running:
-        yield running
 
 
 class WrongServer(BaseHTTPRequestHandler):

@@ -29,7 +29,7 @@ from service.run.run import ResponseRunner, StreamSettings
 from service.run.validation import StreamLimits
 from service.wire.openai_json import encode
 from service.wire.stream_rules import check_stream
-from tests.processes import Running, start_gateway, start_service
+from tests.processes import Running, start_service
 from tests.scripts import CALLS, token_count, write_script
 
 TIMEOUT_S = 20
@@ -69,12 +69,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def stub(service: Running) -> Iterator[ResponsesServiceStub]:
     with grpc.insecure_channel(service.address) as channel:
         yield ResponsesServiceStub(channel)
-
-
-@pytest.fixture(scope="module")
-def gateway(service: Running) -> Iterator[Running]:
-    with start_gateway(service.address) as running:
-        yield running
 
 
 def assert_served(stub: ResponsesServiceStub) -> None:

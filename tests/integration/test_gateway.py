@@ -24,12 +24,6 @@ MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-def gateway(service: Running) -> Iterator[Running]:
-    with start_gateway(service.address) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def http(gateway: Running) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=f"http://{gateway.address}", timeout=TIMEOUT_S) as client:
         yield client

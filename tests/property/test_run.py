@@ -23,8 +23,8 @@ from service.run.run import ResponseRunner, StreamSettings
 from service.run.validation import StreamLimits
 from service.wire.openai_json import decode, encode
 from service.wire.stream_rules import check_stream
-from tests.property.test_events import with_joined_deltas
 from tests.property.turns import soups, turn_tokens, written_turns
+from tests.streams import with_joined_deltas
 
 DIALECT = HarmonyDialect()
 

@@ -8,16 +8,22 @@ from typing import Any
 import pytest
 
 from service.check_stream import check_lines
+from service.dialect.harmony.splitter import HarmonySplitter
 from service.wire.stream_rules import EVENT_TYPES, check_stream
-from tests.property.test_events import stream
 from tests.scripts import CALLS, REASONING_AND_TEXT, encoded
+from tests.streams import Events, in_chunks, play
 
-Events = list[dict[str, Any]]
+
+def stream(tokens: list[int], *, end: str) -> Events:
+    """Token by token."""
+    return play(HarmonySplitter(), in_chunks(tokens, 1), end=end)
+
+
 STREAMS = {
-    "text": stream([[token] for token in encoded(REASONING_AND_TEXT)], end="stop"),
-    "calls": stream([[token] for token in encoded(CALLS)], end="stop"),
-    "cut": stream([[token] for token in encoded(REASONING_AND_TEXT)[:12]], end="length"),
-    "failed": stream([[token] for token in encoded(REASONING_AND_TEXT)[:12]], end="fault"),
+    "text": stream(encoded(REASONING_AND_TEXT), end="stop"),
+    "calls": stream(encoded(CALLS), end="stop"),
+    "cut": stream(encoded(REASONING_AND_TEXT)[:12], end="length"),
+    "failed": stream(encoded(REASONING_AND_TEXT)[:12], end="fault"),
 }
 
 
