@@ -40,14 +40,9 @@ def main() -> int:
     # Imported here: flags are checked, and `--help` answers, before the model's libraries load.
     try:
         from service.server import serve
-    except ImportError as error:
-        # An older protobuf than gen/ was made with, as some containers hold; newer ones raise VersionError.
-        if "runtime_version" not in str(error):
-            raise
-        print(_OLD_PROTOBUF, file=sys.stderr)  # noqa: T201
-        return 1
-    except RuntimeError as error:
-        if type(error).__name__ != "VersionError":
+    except (ImportError, RuntimeError) as error:
+        # A protobuf older than gen/ raises VersionError, and one older still lacks the module that has it.
+        if type(error).__name__ != "VersionError" and "runtime_version" not in str(error):
             raise
         print(_OLD_PROTOBUF, file=sys.stderr)  # noqa: T201
         return 1

@@ -20,7 +20,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import orjson
 
 from service.errors import InvalidRequest, NotFound
 
@@ -68,6 +70,11 @@ class FunctionSchema:
     """JSON Schema of the arguments as JSON text, or None where the function takes none."""
     description: str = ""
     """What it does, in words for the model."""
+
+    def schema(self) -> dict[str, Any]:
+        """Return the schema of the arguments as an object; of none where it takes none."""
+        schema: dict[str, Any] = orjson.loads(self.parameters or '{"type": "object", "properties": {}}')
+        return schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,28 +83,15 @@ class LlamaCppEngine:
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[AsyncIterator[TokenChunk], None]:
         """Have the model answer `request`."""
         if self._native:
-            async with (
-                self._admission.place() as slot,
-                aclosing(self._native_chunks(request, slot)) as chunks,
-            ):
-                yield chunks
-            return
-        turn = await (self._translated(request) if self._translates else self._chatting(request))
-        async with (
-            self._admission.place() as slot,
-            aclosing(_limited(turn, request, slot)) as chunks,
-        ):
+            turn = native_chunks(
+                self._runtime, request, _sampling(request), request.max_tokens or CONTEXT_TOKENS
+            )
+        elif self._translates:
+            turn = _limited(await self._translated(request), request)
+        else:
+            turn = _limited(await self._chatting(request), request)
+        async with self._admission.place() as slot, aclosing(_when_free(slot, turn)) as chunks:
             yield chunks
-
-    async def _native_chunks(
-        self, request: GenerationRequest, slot: asyncio.Future[None]
-    ) -> AsyncGenerator[TokenChunk, None]:
-        await slot
-        max_tokens = request.max_tokens or CONTEXT_TOKENS
-        native = native_chunks(self._runtime, request, _sampling(request), max_tokens)
-        async with aclosing(native) as chunks:
-            async for chunk in chunks:
-                yield chunk
 
     async def health(self) -> None:
         """A loaded model is ready."""
@@ -144,11 +131,18 @@ class LlamaCppEngine:
         return min(CONTEXT_TOKENS - count, MAX_OUTPUT_TOKENS)
 
 
-async def _limited(
-    turn: _Turn, request: GenerationRequest, slot: asyncio.Future[None]
+async def _when_free(
+    slot: asyncio.Future[None], turn: AsyncGenerator[TokenChunk, None]
 ) -> AsyncGenerator[TokenChunk, None]:
-    """Yield the turn, `max_tokens` Harmony tokens of it at most."""
+    """Begin the turn once it has a slot."""
     await slot
+    async with aclosing(turn) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+async def _limited(turn: _Turn, request: GenerationRequest) -> AsyncGenerator[TokenChunk, None]:
+    """Yield the turn, `max_tokens` Harmony tokens of it at most."""
     stops = request.stop_token_ids
     left = request.max_tokens or MAX_OUTPUT_TOKENS
     async with aclosing(turn.tokens()) as pieces:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import llguidance
 import orjson
@@ -25,7 +25,7 @@ def schema_grammar(function: FunctionSchema) -> str:
             not come so far: given a grammar that it cannot read, the runtime goes on without.
 
     """
-    schema: dict[str, Any] = orjson.loads(function.parameters or '{"type": "object", "properties": {}}')
+    schema = function.schema()
     # A call's arguments are an object, even where the schema does not say so; and a small model, left free to
     # add properties, adds them.
     if "properties" in schema and _COMBINING.isdisjoint(schema):

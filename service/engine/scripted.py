@@ -99,9 +99,8 @@ class ScriptedEngine:
         Raises:
             StartupError: the file cannot be read, or something in it is wrong.
         """
-        self._turns = {
-            name: tuple(_Prepared(turn) for turn in turns) for name, turns in _read_script(path).items()
-        }
+        script = _read_script(path)
+        self._turns = {name: tuple(map(_Prepared, turns)) for name, turns in script.items()}
         self._admission = Admission(slots=slots, max_queued_requests=max_queued_requests)
         self._models = [
             ModelInfo(
@@ -110,7 +109,7 @@ class ScriptedEngine:
                 max_output_tokens=CONTEXT_WINDOW_TOKENS,
                 logprobs=all(turn.logprobs for turn in turns),
             )
-            for name, turns in self._turns.items()
+            for name, turns in script.items()
         ]
 
     @property
@@ -142,7 +141,6 @@ class _Prepared:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self.logprobs = turn.logprobs
         encode = vocabulary.load_encoding().encode
         self._tokens: list[int] = (
             encode(turn.harmony, allowed_special="all")

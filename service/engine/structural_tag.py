@@ -30,10 +30,9 @@ def structural_tag(guidance: Guidance) -> str | None:
 
 
 def _call(function: FunctionSchema) -> dict[str, Any]:
-    schema = orjson.loads(function.parameters or '{"type": "object", "properties": {}}')
     return {
         "type": "tag",
         "begin": f"{_TRIGGER}{function.name} <|constrain|>json<|message|>",
-        "content": {"type": "json_schema", "json_schema": schema},
+        "content": {"type": "json_schema", "json_schema": function.schema()},
         "end": "<|call|>",
     }

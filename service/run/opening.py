@@ -10,6 +10,7 @@ from openresponses.v1.settings_pb2 import PlainTextFormat, Reasoning, TextConfig
 from openresponses.v1.status_pb2 import RESPONSE_STATUS_IN_PROGRESS
 from openresponses.v1.tool_pb2 import TOOL_CHOICE_MODE_AUTO, Tool, ToolChoice
 
+from service.dialect.function_tools import parallel_tool_calls
 from service.engine.base import ModelInfo
 
 _ECHOED_WHEN_SET: Final[
@@ -56,11 +57,6 @@ def opened_response(
         if request.HasField(name):
             setattr(response, name, getattr(request, name))
     return response
-
-
-def parallel_tool_calls(request: CreateResponseRequest) -> bool:
-    """Whether the turn may hold several calls; so by default."""
-    return request.parallel_tool_calls if request.HasField("parallel_tool_calls") else True
 
 
 def unoffered_tool_types(request: CreateResponseRequest) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.chat.splitter import ChatSplitter
+from service.dialect.function_tools import function_names, parallel_tool_calls
 from service.dialect.harmony import vocabulary
 from service.dialect.harmony.prompt import render
 
@@ -30,6 +31,4 @@ class ChatDialect:
 
     def splitter(self, request: CreateResponseRequest) -> ChatSplitter:
         """Return a splitter for the turn that answers `request`."""
-        functions = frozenset(tool.function.name for tool in request.tools if tool.HasField("function"))
-        one_call = request.HasField("parallel_tool_calls") and not request.parallel_tool_calls
-        return ChatSplitter(functions, one_call=one_call)
+        return ChatSplitter(function_names(request), one_call=not parallel_tool_calls(request))
