@@ -60,7 +60,7 @@ class Completion:
 
     Attributes:
         truncated: a limit ended the text; set once the iteration is over.
-        cached_tokens: tokens of the prompt that were computed before; set once the iteration is over.
+        cached_tokens: tokens of the prompt that were computed before; set from the first piece on.
 
     """
 
@@ -114,7 +114,7 @@ class Completion:
         while (chunk := await self._chunks.get()) is not None:
             if "error" in chunk:
                 raise EngineFailed(_refusal(chunk["error"]))
-            self.cached_tokens = chunk.get("timings", {}).get("cache_n", self.cached_tokens)
+            self.cached_tokens = chunk.get("prompt_progress", {}).get("cache", self.cached_tokens)
             for choice in chunk.get("choices", ()):
                 if choice.get("finish_reason") == "length":
                     self.truncated = True

@@ -23,17 +23,16 @@ async def native_chunks(
     completion_of = runtime.complete(
         request.prompt_token_ids, sampling, max_tokens=max_tokens, top_logprobs=request.top_logprobs or 0
     )
-    ended = False
     async with completion_of as completion, aclosing(completion.tokens()) as tokens:
         async for token in tokens:
             ids = whole_token_ids(token, token_bytes())
             entries = _entries(ids, token.entry, request.top_logprobs)
             ended = ids[-1] in request.stop_token_ids
-            yield TokenChunk(ids, FinishReason.STOP if ended else None, logprobs=entries)
+            reason = FinishReason.STOP if ended else None
+            yield TokenChunk(ids, reason, completion.cached_tokens, entries)
             if ended:
                 return
-        reason = FinishReason.LENGTH if completion.truncated else FinishReason.STOP
-        yield TokenChunk([], reason, completion.cached_tokens)
+        yield TokenChunk([], FinishReason.LENGTH if completion.truncated else FinishReason.STOP)
 
 
 def whole_token_ids(token: TextToken, table: Sequence[bytes]) -> list[int]:

@@ -132,6 +132,16 @@ async def test_a_model_that_speaks_harmony_is_not_translated(engine):
     assert (model.logprobs, model.guided) == (True, False)
 
 
+async def test_its_cached_tokens_are_told_however_it_ends(engine):
+    for max_tokens in (None, 3):
+        request = replace(harmony_request(ASSISTANT), max_tokens=max_tokens)
+        await chunks_of(engine, request)
+        again = await chunks_of(engine, request)
+        assert {chunk.cached_tokens for chunk in again if chunk.token_ids} == {
+            len(request.prompt_token_ids) - 1
+        }
+
+
 async def test_its_log_probabilities_come_one_a_token(engine):
     chunks = await chunks_of(engine, replace(harmony_request(ASSISTANT), top_logprobs=2))
     entries = [entry for chunk in chunks for entry in chunk.logprobs]
