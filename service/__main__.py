@@ -40,7 +40,7 @@ def main() -> int:
     # Imported here: flags are checked, and `--help` answers, before the model's libraries load.
     try:
         from service.server import serve
-    except (ImportError, RuntimeError) as error:
+    except Exception as error:
         # A protobuf older than gen/ raises VersionError, and one older still lacks the module that has it.
         if type(error).__name__ != "VersionError" and "runtime_version" not in str(error):
             raise

@@ -316,6 +316,20 @@ def test_what_it_cannot_start_with_is_one_clear_line(flags, named):
     assert done.stdout == ""
 
 
+def test_an_old_protobuf_is_one_clear_line():
+    """As in containers that pin one older than gen/ was made with."""
+    old = (
+        "import sys; from google.protobuf import runtime_version; runtime_version.MAJOR = 5; "
+        "sys.argv = ['service']; from service.__main__ import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", old], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 1
+    assert "make proto" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 def test_a_taken_port_is_one_clear_line(service: Running, tmp_path):
     flags = ["--engine", "scripted", "--script", str(write_script(tmp_path)), "--listen", service.address]
     done = subprocess.run(
