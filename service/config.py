@@ -72,6 +72,32 @@ class Settings(BaseSettings):
     max_request_bytes: Annotated[int, Field(ge=1024)] = Field(
         33 * 1024 * 1024, description="Largest gRPC request, in bytes; the gateway's limit is 32 MiB of body."
     )
+    database: str = Field(
+        "sqlite:///openresponses.db",
+        description="Where responses are kept: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME.",
+    )
+    store_ttl_s: Annotated[int, Field(ge=1)] = Field(
+        30 * 86_400,
+        description="Seconds that a response is kept after its end, or that of one that continues it.",
+    )
+    max_stored_bytes: Annotated[int, Field(ge=1024)] = Field(
+        64 * 1024 * 1024, description="Largest response that is kept, in bytes, its input included."
+    )
+    lease_s: Annotated[float, Field(gt=0)] = Field(
+        10.0, description="Seconds after which a background response counts as lost when its server is gone."
+    )
+    api_keys_file: Path | None = Field(
+        None, description="File of the API keys that may call, one a line; without it, any call may."
+    )
+    sealing_keys: list[str] = Field(
+        [],
+        description="Secrets that reasoning is sealed with: the first seals, all open. By default the "
+        "database keeps one.",
+        repr=False,
+    )
+    show_reasoning: bool = Field(
+        True, description="Send the model's reasoning as text; else it leaves the server only sealed."
+    )
     metrics: str | None = Field(None, description="HOST:PORT for Prometheus; none by default.")
     trt: TensorRTSettings = Field(TensorRTSettings(), description="TensorRT-LLM's own settings.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -2,8 +2,8 @@
 
     ServiceError
     ├── InvalidRequest     the caller's: a field is wrong, missing or not supported here
+    ├── Unauthenticated    the caller's: no key, or a wrong one
     ├── NotFound           the caller's: a named thing does not exist
-    ├── TooLarge           the caller's: the request is over a size limit
     ├── Overloaded         nobody's: come back after `retry_after_s`
     ├── ReaderStalled      the caller's: it has stopped reading its stream
     ├── Unavailable        the server's: shutting down, or its engine is not ready
@@ -40,16 +40,16 @@ class InvalidRequest(ServiceError):
     default_code = "invalid_value"
 
 
+class Unauthenticated(ServiceError):
+    """The call carries no API key that the server knows."""
+
+    default_code = "invalid_api_key"
+
+
 class NotFound(ServiceError):
     """A model, route or stored object that the request names does not exist."""
 
     default_code = "not_found"
-
-
-class TooLarge(ServiceError):
-    """The request is larger than a size limit."""
-
-    default_code = "request_too_large"
 
 
 class Overloaded(ServiceError):

@@ -37,16 +37,18 @@ class Running:
 
 @contextmanager
 def start_service(*flags: str | Path) -> Iterator[Running]:
-    """Run the service on a free port."""
-    command = [sys.executable, "-m", "service", "--listen", "127.0.0.1:0", *map(str, flags)]
-    with _started(command, "ready grpc=") as running:
-        yield running
+    """Run the service on a free port, with a database of its own unless the flags name one."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "service", "--listen", "127.0.0.1:0"]
+        command += ["--database", f"sqlite:///{folder}/responses.db", *map(str, flags)]
+        with _started(command, "ready grpc=") as running:
+            yield running
 
 
 @contextmanager
-def start_gateway(grpc_address: str) -> Iterator[Running]:
-    """Run the gateway on a free port, in front of a service."""
-    with _started([str(ROOT / "gateway" / "run"), "0", grpc_address], "ready http=") as running:
+def start_gateway(*grpc_addresses: str) -> Iterator[Running]:
+    """Run the gateway on a free port, in front of a service, or of several."""
+    with _started([str(ROOT / "gateway" / "run"), "0", *grpc_addresses], "ready http=") as running:
         yield running
 
 

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from openresponses.v1.content_pb2 import Logprob
+from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.engine.base import TokenLogprob
@@ -93,11 +94,20 @@ class Dialect(Protocol):
     boundary_token_ids: frozenset[int]
     """Tokens after which a flush is worth it at once, since an item begins or ends there."""
 
-    def render(self, request: CreateResponseRequest) -> list[int]:
-        """Return the prompt tokens, up to where the model goes on.
+    def render(self, request: CreateResponseRequest, history: Sequence[InputItem] = ()) -> list[int]:
+        """Return the prompt tokens, up to where the model goes on. `history` comes before the input.
 
         Raises:
             InvalidRequest: an input item cannot be rendered; `param` names it.
+
+        """
+        ...
+
+    def check_items(self, items: Sequence[InputItem]) -> None:
+        """Check that items can stand in a prompt, whatever comes before them.
+
+        Raises:
+            InvalidRequest: one cannot; `param` names it.
 
         """
         ...

@@ -1,33 +1,44 @@
 """OpenAIHttpService: the HTTP face. Bodies are OpenAI's JSON, streams are server-sent events.
 
-The gateway transcodes routes and statuses; what the bytes of a body are is decided here.
+The gateway transcodes routes and statuses; what the bytes of a body are is decided here. Every operation is
+that of the typed face.
 """
+
+# The contract's names.
+# ruff: noqa: N802
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 
 import grpc
 from google.api.httpbody_pb2 import HttpBody
-from openresponses.v1.event_pb2 import ResponseStreamEvent
-from openresponses.v1.openai_http_pb2 import (
-    GetHealthHttpRequest,
-    GetModelHttpRequest,
-    ListModelsHttpRequest,
+from google.protobuf.message import Message
+from openresponses.v1 import openai_http_pb2 as http
+from openresponses.v1.conversation_pb2 import (
+    CreateConversationRequest,
+    CreateItemsRequest,
+    UpdateConversationRequest,
 )
+from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.openai_http_pb2_grpc import OpenAIHttpServiceServicer
 from openresponses.v1.service_pb2 import CreateResponseRequest
+from openresponses.v1.stored_pb2 import Page
 
+from service.api.compaction import Compactor
+from service.api.conversations import Conversations
+from service.api.responses import Responses
 from service.engine.base import Engine
+from service.rpc.auth import owner_of
 from service.rpc.delivery import deliver
 from service.rpc.models import get_model, list_models
-from service.rpc.responses import whole_response
 from service.rpc.status import ErrorsAsStatus
 from service.run.drain import Drain
-from service.run.run import ResponseRunner
 from service.wire.openai_json import decode, encode
+
+Context = grpc.aio.ServicerContext[Any, HttpBody]
 
 _JSON: Final = "application/json"
 _EVENT_STREAM: Final = "text/event-stream"
@@ -36,55 +47,170 @@ _KEEPALIVE: Final = b": keepalive\n\n"
 
 
 class OpenAIHttpServicer(OpenAIHttpServiceServicer):
-    """Serves OpenAIHttpService from one runner."""
+    """Serves OpenAIHttpService."""
 
-    def __init__(self, runner: ResponseRunner, engine: Engine, drain: Drain, *, max_stall_s: float) -> None:
+    def __init__(
+        self,
+        responses: Responses,
+        conversations: Conversations,
+        compactor: Compactor,
+        engine: Engine,
+        drain: Drain,
+        *,
+        max_stall_s: float,
+    ) -> None:
         """`max_stall_s`: seconds that a client may leave its stream unread."""
-        self._max_stall_s = max_stall_s
-        self._runner = runner
+        self._responses = responses
+        self._conversations = conversations
+        self._compactor = compactor
         self._engine = engine
         self._drain = drain
+        self._max_stall_s = max_stall_s
 
-    # grpc.aio takes a coroutine that writes as well as an iterator; the stubs know the latter only.
-    async def CreateResponse(  # type: ignore[override]  # noqa: N802 - the contract's name
-        self, request: HttpBody, context: grpc.aio.ServicerContext[HttpBody, HttpBody]
-    ) -> None:
+    # Responses. grpc.aio takes a coroutine that writes as well as an iterator; the stubs know only that.
+
+    async def CreateResponse(self, request: HttpBody, context: Context) -> None:  # type: ignore[override]
         """Answer with one document, or with a stream, as the body's `stream` says."""
         async with ErrorsAsStatus(context):
+            create, owner = decode(CreateResponseRequest, request.data), owner_of(context)
+            if create.stream:
+                await self._deliver(context, self._responses.stream(create, owner))
+            else:
+                await context.write(_document(await self._responses.create(create, owner)))
+
+    async def GetResponse(  # type: ignore[override]
+        self, request: http.GetResponseHttpRequest, context: Context
+    ) -> None:
+        """Answer with one document, or with a stream, as the query's `stream` says."""
+        async with ErrorsAsStatus(context):
+            owner = owner_of(context)
+            if request.stream:
+                after = request.starting_after if request.HasField("starting_after") else -1
+                await self._deliver(context, self._responses.resume(request.response_id, owner, after))
+            else:
+                await context.write(_document(await self._responses.get(request.response_id, owner)))
+
+    async def DeleteResponse(self, request: http.DeleteResponseHttpRequest, context: Context) -> HttpBody:
+        """Forget a kept response."""
+        async with ErrorsAsStatus(context):
+            return _document(await self._responses.delete(request.response_id, owner_of(context)))
+
+    async def CancelResponse(self, request: http.CancelResponseHttpRequest, context: Context) -> HttpBody:
+        """End a background response."""
+        async with ErrorsAsStatus(context):
+            return _document(await self._responses.cancel(request.response_id, owner_of(context)))
+
+    async def ListInputItems(self, request: http.ListInputItemsHttpRequest, context: Context) -> HttpBody:
+        """List a kept response's input items."""
+        async with ErrorsAsStatus(context):
+            owner = owner_of(context)
+            return _document(await self._responses.input_items(request.response_id, owner, _page(request)))
+
+    async def CountInputTokens(self, request: HttpBody, context: Context) -> HttpBody:
+        """Count a request's tokens."""
+        async with ErrorsAsStatus(context):
             create = decode(CreateResponseRequest, request.data)
-            if not create.stream:
-                response = await whole_response(self._runner, create)
-                await context.write(HttpBody(content_type=_JSON, data=encode(response)))
-                return
-            async with (
-                aclosing(self._runner.run(create)) as batches,
-                aclosing(_bodies(batches)) as bodies,
-            ):
-                await deliver(context, bodies, max_stall_s=self._max_stall_s)
+            return _document(await self._responses.count_tokens(create, owner_of(context)))
 
-    async def ListModels(  # noqa: N802 - the contract's name
-        self,
-        request: ListModelsHttpRequest,
-        context: grpc.aio.ServicerContext[ListModelsHttpRequest, HttpBody],
+    async def CompactResponse(self, request: HttpBody, context: Context) -> HttpBody:
+        """Make a conversation compact."""
+        async with ErrorsAsStatus(context):
+            create = decode(CreateResponseRequest, request.data)
+            return _document(await self._compactor.compact(create, owner_of(context)))
+
+    # Conversations.
+
+    async def CreateConversation(self, request: HttpBody, context: Context) -> HttpBody:
+        """Create a conversation."""
+        async with ErrorsAsStatus(context):
+            create = decode(CreateConversationRequest, request.data or b"{}")
+            return _document(await self._conversations.create(create, owner_of(context)))
+
+    async def GetConversation(self, request: http.GetConversationHttpRequest, context: Context) -> HttpBody:
+        """Return a conversation."""
+        async with ErrorsAsStatus(context):
+            return _document(await self._conversations.get(request.conversation_id, owner_of(context)))
+
+    async def UpdateConversation(
+        self, request: http.UpdateConversationHttpRequest, context: Context
     ) -> HttpBody:
+        """Replace a conversation's metadata."""
+        async with ErrorsAsStatus(context):
+            update = decode(UpdateConversationRequest, request.body.data)
+            update.conversation_id = request.conversation_id
+            return _document(await self._conversations.update(update, owner_of(context)))
+
+    async def DeleteConversation(
+        self, request: http.DeleteConversationHttpRequest, context: Context
+    ) -> HttpBody:
+        """Forget a conversation."""
+        async with ErrorsAsStatus(context):
+            return _document(await self._conversations.delete(request.conversation_id, owner_of(context)))
+
+    async def CreateItems(self, request: http.CreateItemsHttpRequest, context: Context) -> HttpBody:
+        """Add items."""
+        async with ErrorsAsStatus(context):
+            create = decode(CreateItemsRequest, request.body.data)
+            create.conversation_id = request.conversation_id
+            return _document(await self._conversations.add_items(create, owner_of(context)))
+
+    async def ListItems(self, request: http.ListItemsHttpRequest, context: Context) -> HttpBody:
+        """List items."""
+        async with ErrorsAsStatus(context):
+            owner = owner_of(context)
+            return _document(await self._conversations.items(request.conversation_id, owner, _page(request)))
+
+    async def GetItem(self, request: http.GetItemHttpRequest, context: Context) -> HttpBody:
+        """Return an item."""
+        async with ErrorsAsStatus(context):
+            owner = owner_of(context)
+            return _document(await self._conversations.item(request.conversation_id, request.item_id, owner))
+
+    async def DeleteItem(self, request: http.DeleteItemHttpRequest, context: Context) -> HttpBody:
+        """Remove an item."""
+        async with ErrorsAsStatus(context):
+            owner = owner_of(context)
+            conversation = await self._conversations.delete_item(
+                request.conversation_id, request.item_id, owner
+            )
+            return _document(conversation)
+
+    # Models and health.
+
+    async def ListModels(self, request: http.ListModelsHttpRequest, context: Context) -> HttpBody:
         """List the models."""
-        return HttpBody(content_type=_JSON, data=encode(list_models(self._engine)))
+        return _document(list_models(self._engine))
 
-    async def GetModel(  # noqa: N802 - the contract's name
-        self, request: GetModelHttpRequest, context: grpc.aio.ServicerContext[GetModelHttpRequest, HttpBody]
-    ) -> HttpBody:
+    async def GetModel(self, request: http.GetModelHttpRequest, context: Context) -> HttpBody:
         """Describe one model."""
         async with ErrorsAsStatus(context):
-            return HttpBody(content_type=_JSON, data=encode(get_model(self._engine, request.model)))
+            return _document(get_model(self._engine, request.model))
 
-    async def GetHealth(  # noqa: N802 - the contract's name
-        self, request: GetHealthHttpRequest, context: grpc.aio.ServicerContext[GetHealthHttpRequest, HttpBody]
-    ) -> HttpBody:
+    async def GetHealth(self, request: http.GetHealthHttpRequest, context: Context) -> HttpBody:
         """Answer once the engine can serve."""
         async with ErrorsAsStatus(context):
             self._drain.check_open()
             await self._engine.health()
             return HttpBody(content_type=_JSON, data=b'{"status":"ok"}')
+
+    async def _deliver(
+        self, context: Context, events: AsyncGenerator[list[ResponseStreamEvent], None]
+    ) -> None:
+        async with aclosing(events) as batches, aclosing(_bodies(batches)) as bodies:
+            await deliver(context, bodies, max_stall_s=self._max_stall_s)
+
+
+def _document(message: Message) -> HttpBody:
+    return HttpBody(content_type=_JSON, data=encode(message))
+
+
+def _page(request: http.ListInputItemsHttpRequest | http.ListItemsHttpRequest) -> Page:
+    given = {
+        field.name: value
+        for field, value in request.ListFields()
+        if field.name in Page.DESCRIPTOR.fields_by_name
+    }
+    return Page(**given)
 
 
 async def _bodies(

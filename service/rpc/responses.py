@@ -1,73 +1,114 @@
 """ResponsesService: the typed face. Each message of a stream is one event."""
 
+# The contract's names.
+# ruff: noqa: N802
+
 from __future__ import annotations
 
 from contextlib import aclosing
+from typing import Any
 
 import grpc
 from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest, ListModelsRequest, ListModelsResponse
 from openresponses.v1.service_pb2_grpc import ResponsesServiceServicer
+from openresponses.v1.stored_pb2 import (
+    CancelResponseRequest,
+    CompactedResponse,
+    DeletedResponse,
+    DeleteResponseRequest,
+    GetResponseRequest,
+    InputTokenCount,
+    ItemList,
+    ListInputItemsRequest,
+    ResumeResponseRequest,
+)
 
+from service.api.compaction import Compactor
+from service.api.responses import Responses
 from service.engine.base import Engine
-from service.errors import EngineFailed
+from service.rpc.auth import owner_of
 from service.rpc.delivery import deliver
 from service.rpc.models import list_models
 from service.rpc.status import ErrorsAsStatus
-from service.run.run import ResponseRunner
+
+Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class ResponsesServicer(ResponsesServiceServicer):
-    """Serves ResponsesService from one runner."""
+    """Serves ResponsesService."""
 
-    def __init__(self, runner: ResponseRunner, engine: Engine, *, max_stall_s: float) -> None:
+    def __init__(
+        self, responses: Responses, compactor: Compactor, engine: Engine, *, max_stall_s: float
+    ) -> None:
         """`max_stall_s`: seconds that a client may leave its stream unread."""
-        self._runner = runner
+        self._responses = responses
+        self._compactor = compactor
         self._engine = engine
         self._max_stall_s = max_stall_s
 
     # grpc.aio takes a coroutine that writes as well as an iterator; the stubs know the latter only.
-    async def StreamResponse(  # type: ignore[override]  # noqa: N802 - the contract's name
+    async def StreamResponse(  # type: ignore[override]
         self,
         request: CreateResponseRequest,
         context: grpc.aio.ServicerContext[CreateResponseRequest, ResponseStreamEvent],
     ) -> None:
-        """Stream a response's events."""
-        async with ErrorsAsStatus(context), aclosing(self._runner.run(request)) as batches:
+        """Stream a new response's events."""
+        async with (
+            ErrorsAsStatus(context),
+            aclosing(self._responses.stream(request, owner_of(context))) as batches,
+        ):
             await deliver(context, batches, max_stall_s=self._max_stall_s)
 
-    async def CreateResponse(  # noqa: N802 - the contract's name
-        self,
-        request: CreateResponseRequest,
-        context: grpc.aio.ServicerContext[CreateResponseRequest, Response],
-    ) -> Response:
-        """Return a response whole."""
+    async def CreateResponse(self, request: CreateResponseRequest, context: Context) -> Response:
+        """Return a new response whole."""
         async with ErrorsAsStatus(context):
-            return await whole_response(self._runner, request)
+            return await self._responses.create(request, owner_of(context))
 
-    async def ListModels(  # noqa: N802 - the contract's name
+    async def GetResponse(self, request: GetResponseRequest, context: Context) -> Response:
+        """Return a kept response."""
+        async with ErrorsAsStatus(context):
+            return await self._responses.get(request.response_id, owner_of(context))
+
+    async def ResumeResponse(  # type: ignore[override]
         self,
-        request: ListModelsRequest,
-        context: grpc.aio.ServicerContext[ListModelsRequest, ListModelsResponse],
-    ) -> ListModelsResponse:
+        request: ResumeResponseRequest,
+        context: grpc.aio.ServicerContext[ResumeResponseRequest, ResponseStreamEvent],
+    ) -> None:
+        """Stream a background response's events."""
+        after = request.starting_after if request.HasField("starting_after") else -1
+        async with (
+            ErrorsAsStatus(context),
+            aclosing(self._responses.resume(request.response_id, owner_of(context), after)) as batches,
+        ):
+            await deliver(context, batches, max_stall_s=self._max_stall_s)
+
+    async def CancelResponse(self, request: CancelResponseRequest, context: Context) -> Response:
+        """End a background response."""
+        async with ErrorsAsStatus(context):
+            return await self._responses.cancel(request.response_id, owner_of(context))
+
+    async def DeleteResponse(self, request: DeleteResponseRequest, context: Context) -> DeletedResponse:
+        """Forget a kept response."""
+        async with ErrorsAsStatus(context):
+            return await self._responses.delete(request.response_id, owner_of(context))
+
+    async def ListInputItems(self, request: ListInputItemsRequest, context: Context) -> ItemList:
+        """List a kept response's input items."""
+        async with ErrorsAsStatus(context):
+            return await self._responses.input_items(request.response_id, owner_of(context), request.page)
+
+    async def CountInputTokens(self, request: CreateResponseRequest, context: Context) -> InputTokenCount:
+        """Count a request's tokens."""
+        async with ErrorsAsStatus(context):
+            return await self._responses.count_tokens(request, owner_of(context))
+
+    async def CompactResponse(self, request: CreateResponseRequest, context: Context) -> CompactedResponse:
+        """Make a conversation compact."""
+        async with ErrorsAsStatus(context):
+            return await self._compactor.compact(request, owner_of(context))
+
+    async def ListModels(self, request: ListModelsRequest, context: Context) -> ListModelsResponse:
         """List the models."""
         return list_models(self._engine)
-
-
-async def whole_response(runner: ResponseRunner, request: CreateResponseRequest) -> Response:
-    """Run a response to its end and return it.
-
-    Raises:
-        EngineFailed: the model failed on the way.
-        ServiceError: as `ResponseRunner.run`.
-    """
-    events: list[ResponseStreamEvent] = []
-    async with aclosing(runner.run(request)) as batches:
-        async for batch in batches:
-            events = batch or events
-    terminal = events[-1]
-    response: Response = getattr(terminal, terminal.WhichOneof("event") or "").response
-    if terminal.HasField("failed"):
-        raise EngineFailed(response.error.message)
-    return response

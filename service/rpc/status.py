@@ -24,6 +24,7 @@ from service.errors import (
     Overloaded,
     ReaderStalled,
     ServiceError,
+    Unauthenticated,
     Unavailable,
 )
 
@@ -35,9 +36,10 @@ ERROR_DOMAIN: Final = "openresponses"
 ERROR_BODY_KEY: Final = "openai-error"
 _STATUS_DETAILS_KEY: Final = "grpc-status-details-bin"
 
-# Error class: gRPC code, and OpenAI's error type. HTTP: 400, 404, 429, 503, 500.
+# Error class: gRPC code, and OpenAI's error type. HTTP: 400, 401, 404, 429, 503, 500.
 _CODES: Final[Mapping[type[ServiceError], tuple[grpc.StatusCode, str]]] = {
     InvalidRequest: (grpc.StatusCode.INVALID_ARGUMENT, "invalid_request_error"),
+    Unauthenticated: (grpc.StatusCode.UNAUTHENTICATED, "invalid_request_error"),
     NotFound: (grpc.StatusCode.NOT_FOUND, "invalid_request_error"),
     Overloaded: (grpc.StatusCode.RESOURCE_EXHAUSTED, "rate_limit_error"),
     # In the middle of a stream: over HTTP nothing can tell any more, the connection breaks off.

@@ -4,7 +4,8 @@ It knows nothing of tokens, engines or transports. Segments come in whatever gro
 same segments give the same items and ids in every grouping, since ids are made from the response's own id and
 the item's position. The order of events is the one of `Event order` in OpenAI's streams:
 
-    start()                     created, in_progress
+    start()                     created, and in_progress; or queued, where the response waits for its turn
+    begin()                     in_progress, where it was queued
     apply()                     per message: output_item.added, content_part.added, deltas, done events,
                                 inner to outer
     complete(), cut(), fail()   completed, incomplete, failed; each carries the whole response
@@ -14,7 +15,7 @@ They gather in an outbox until `take()`. Sequence numbers are given out in one p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import assert_never
 
 from openresponses.v1.content_pb2 import Logprob, OutputContentPart, OutputText, ReasoningText
@@ -30,6 +31,7 @@ from openresponses.v1.event_pb2 import (
     ResponseInProgressEvent,
     ResponseOutputItemAddedEvent,
     ResponseOutputItemDoneEvent,
+    ResponseQueuedEvent,
     ResponseReasoningTextDeltaEvent,
     ResponseReasoningTextDoneEvent,
     ResponseStreamEvent,
@@ -44,7 +46,9 @@ from openresponses.v1.status_pb2 import (
     ITEM_STATUS_INCOMPLETE,
     RESPONSE_STATUS_COMPLETED,
     RESPONSE_STATUS_FAILED,
+    RESPONSE_STATUS_IN_PROGRESS,
     RESPONSE_STATUS_INCOMPLETE,
+    RESPONSE_STATUS_QUEUED,
     ItemStatus,
     ResponseStatus,
 )
@@ -71,9 +75,17 @@ class ResponseBuilder:
 
     """
 
-    def __init__(self, response: Response) -> None:
-        """`response`: in progress, without output, its `id` of the form `resp_<unique>`."""
+    def __init__(
+        self, response: Response, *, seal: Callable[[str], str] | None = None, show_reasoning: bool = True
+    ) -> None:
+        """`response`: in progress or queued, without output, its `id` of the form `resp_<unique>`.
+
+        `seal` makes the `encrypted_content` of reasoning items, None for none; without `show_reasoning` they
+        have no text beside it.
+        """
         self.response = response
+        self._seal = seal
+        self._show_reasoning = show_reasoning
         self._unique = response.id.removeprefix("resp_")
         self._number = 0
         self._events: list[ResponseStreamEvent] = []
@@ -93,7 +105,16 @@ class ResponseBuilder:
     def start(self) -> None:
         """Open the stream."""
         self._emit("response.created", created=ResponseCreatedEvent(response=self.response))
-        self._emit("response.in_progress", in_progress=ResponseInProgressEvent(response=self.response))
+        if self.response.status == RESPONSE_STATUS_QUEUED:
+            self._emit("response.queued", queued=ResponseQueuedEvent(response=self.response))
+        else:
+            self._emit("response.in_progress", in_progress=ResponseInProgressEvent(response=self.response))
+
+    def begin(self) -> None:
+        """Say that the model is at work, where that has not been said."""
+        if self.response.status == RESPONSE_STATUS_QUEUED:
+            self.response.status = RESPONSE_STATUS_IN_PROGRESS
+            self._emit("response.in_progress", in_progress=ResponseInProgressEvent(response=self.response))
 
     def apply(self, segments: Iterable[Segment]) -> None:
         """Take the next segments of the turn."""
@@ -129,6 +150,7 @@ class ResponseBuilder:
         self._emit("response.failed", failed=ResponseFailedEvent(response=response))
 
     def _end(self, status: ResponseStatus.ValueType, usage: Usage) -> Response:
+        self.begin()
         self.response.status = status
         self.response.usage.CopyFrom(usage)
         return self.response
@@ -181,6 +203,8 @@ class ResponseBuilder:
                 self._fill(answer, text)
                 if logprobs:
                     answer.logprobs.extend(logprobs)
+            case Kind.REASONING if not self._show_reasoning:
+                pass
             case Kind.REASONING:
                 self._fill(self._event("response.reasoning_text.delta").reasoning_text_delta, text)
             case Kind.FUNCTION_CALL:
@@ -203,6 +227,8 @@ class ResponseBuilder:
                         item_id=self._id, output_index=self._index, text=text, logprobs=self._logprobs
                     ),
                 )
+            case Kind.REASONING if not self._show_reasoning:
+                pass
             case Kind.REASONING:
                 self._emit(
                     "response.reasoning_text.done",
@@ -237,6 +263,8 @@ class ResponseBuilder:
         match self._kind:
             case Kind.ANSWER | Kind.PREAMBLE:
                 return OutputContentPart(output_text=OutputText(text=text, logprobs=self._logprobs))
+            case Kind.REASONING if not self._show_reasoning:
+                return None
             case Kind.REASONING:
                 return OutputContentPart(reasoning_text=ReasoningText(text=text))
             case Kind.FUNCTION_CALL:
@@ -259,8 +287,11 @@ class ResponseBuilder:
                     )
                 )
             case Kind.REASONING:
-                texts = [] if text is None else [ReasoningText(text=text)]
-                return OutputItem(reasoning=ReasoningItem(id=self._id, status=status, content=texts))
+                texts = [ReasoningText(text=text)] if text is not None and self._show_reasoning else []
+                item = ReasoningItem(id=self._id, status=status, content=texts)
+                if text is not None and self._seal:
+                    item.encrypted_content = self._seal(text)
+                return OutputItem(reasoning=item)
             case Kind.FUNCTION_CALL:
                 return OutputItem(
                     function_call=FunctionCall(

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from openresponses.v1.response_pb2 import TRUNCATION_DISABLED, Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.settings_pb2 import PlainTextFormat, Reasoning, TextConfig, TextFormat
-from openresponses.v1.status_pb2 import RESPONSE_STATUS_IN_PROGRESS
+from openresponses.v1.status_pb2 import RESPONSE_STATUS_IN_PROGRESS, RESPONSE_STATUS_QUEUED
 from openresponses.v1.tool_pb2 import TOOL_CHOICE_MODE_AUTO, Tool, ToolChoice
 
 from service.dialect.function_tools import parallel_tool_calls
@@ -15,24 +15,39 @@ from service.engine.base import ModelInfo
 
 _ECHOED_WHEN_SET: Final[
     tuple[
-        Literal["max_output_tokens", "max_tool_calls", "safety_identifier", "prompt_cache_key", "user"], ...
+        Literal[
+            "max_output_tokens",
+            "max_tool_calls",
+            "previous_response_id",
+            "safety_identifier",
+            "prompt_cache_key",
+            "user",
+        ],
+        ...,
     ]
-] = ("max_output_tokens", "max_tool_calls", "safety_identifier", "prompt_cache_key", "user")
+] = (
+    "max_output_tokens",
+    "max_tool_calls",
+    "previous_response_id",
+    "safety_identifier",
+    "prompt_cache_key",
+    "user",
+)
 
 
 def opened_response(
     request: CreateResponseRequest, model: ModelInfo, *, response_id: str, created_at: float
 ) -> Response:
-    """Return the response to a validated `request`, in progress and without output.
+    """Return the response to a validated `request`, in progress or queued, and without output.
 
-    It shows what is in force, not what was sent: defaults filled in, tools that are not offered left out,
-    `store` false since nothing is kept. `created_at` is Unix time in seconds.
+    It shows what is in force, not what was sent: defaults filled in, tools that are not offered left out.
+    `created_at` is Unix time in seconds.
     """
     response = Response(
         id=response_id,
         object="response",
         created_at=created_at,
-        status=RESPONSE_STATUS_IN_PROGRESS,
+        status=RESPONSE_STATUS_QUEUED if request.background else RESPONSE_STATUS_IN_PROGRESS,
         model=model.id,
         tools=[tool for tool in request.tools if tool.HasField("function")],
         tool_choice=request.tool_choice
@@ -44,11 +59,14 @@ def opened_response(
         temperature=request.temperature if request.HasField("temperature") else model.default_temperature,
         top_p=request.top_p if request.HasField("top_p") else model.default_top_p,
         truncation=TRUNCATION_DISABLED,
-        store=False,
-        background=False,
+        store=is_kept(request),
+        background=request.background,
         service_tier="default",
         metadata=request.metadata,
     )
+    conversation_id = request.conversation.id or request.conversation.conversation.id
+    if conversation_id:
+        response.conversation.id = conversation_id
     if request.HasField("instructions"):
         response.instructions.text = request.instructions
     if request.text.HasField("verbosity"):
@@ -57,6 +75,11 @@ def opened_response(
         if request.HasField(name):
             setattr(response, name, getattr(request, name))
     return response
+
+
+def is_kept(request: CreateResponseRequest) -> bool:
+    """Whether the response is to be kept; so by default."""
+    return request.store if request.HasField("store") else True
 
 
 def unoffered_tool_types(request: CreateResponseRequest) -> list[str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
+from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.base import Dialect
@@ -26,7 +27,7 @@ from service.run.flush import FlushPolicy, FlushStats, flushing
 from service.run.interval import Interval
 from service.run.opening import opened_response, unoffered_tool_types
 from service.run.turn import Turn
-from service.run.validation import StreamLimits, guidance, top_logprobs, validate
+from service.run.validation import SEALED_REASONING, StreamLimits, guidance, top_logprobs, validate
 
 _LONG_REQUEST_BYTES: Final = 65_536
 """From here on a prompt is rendered in a thread."""
@@ -49,6 +50,19 @@ class StreamSettings:
     limits: StreamLimits
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A request to be run."""
+
+    request: CreateResponseRequest
+    response_id: str
+    """Unique, of the form `resp_<alphanumeric>`."""
+    history: Sequence[InputItem] = ()
+    """What comes before the request's own input."""
+    seal: Callable[[str], str] | None = None
+    """Makes a text unreadable to all but the server; needed where reasoning is to be sealed."""
+
+
 class ResponseRunner:
     """Runs responses on one engine in one dialect."""
 
@@ -59,40 +73,41 @@ class ResponseRunner:
         stream: StreamSettings,
         drain: Drain,
         *,
-        new_id: Callable[[], str],
         clock: Callable[[], float],
+        show_reasoning: bool = True,
         observe: Callable[[FlushStats], None] = lambda _: None,
     ) -> None:
-        """`new_id` gives unique alphanumeric texts; `clock` Unix time in seconds.
+        """`clock` gives Unix time in seconds.
 
-        `observe` is told of every response that has ended, however it did.
+        `show_reasoning`: reasoning leaves as text; else only sealed. `observe` is told of every response that
+        has ended, however it did.
         """
         self._observe = observe
         self._engine = engine
         self._dialect = dialect
         self._stream = stream
         self._drain = drain
-        self._new_id = new_id
+        self._show_reasoning = show_reasoning
         self._clock = clock
 
-    async def run(self, request: CreateResponseRequest) -> AsyncGenerator[list[ResponseStreamEvent], None]:
+    async def run(self, run: Run) -> AsyncGenerator[list[ResponseStreamEvent], None]:
         """Yield the response's events in batches. Closing the generator aborts the engine's work.
 
         Raises:
             ServiceError: before the first event only.
 
         """
-        model = find_model(self._engine, request.model)
-        validate(request, model, self._stream.limits)
+        request = run.request
+        model, prompt = await self._prompt(run)
         if unoffered := unoffered_tool_types(request):
             _log.warning("tools left out, not offered here: %.500s", ", ".join(unoffered))
-        prompt = await self._rendered(request)
-        response = opened_response(
-            request, model, response_id=f"resp_{self._new_id()}", created_at=int(self._clock())
-        )
+        response = opened_response(request, model, response_id=run.response_id, created_at=int(self._clock()))
         generation = self._generation(request, model, prompt, response.id)
-        turn = Turn(ResponseBuilder(response), self._dialect.splitter(request), len(prompt), self._clock)
-        builder = turn.builder
+        sealed = not self._show_reasoning or SEALED_REASONING in request.include
+        builder = ResponseBuilder(
+            response, seal=run.seal if sealed else None, show_reasoning=self._show_reasoning
+        )
+        turn = Turn(builder, self._dialect.splitter(request), len(prompt), self._clock)
         async with (
             self._drain.response(),
             self._engine.generate(generation) as chunks,
@@ -118,11 +133,25 @@ class ResponseRunner:
                 turn.fail("The server had an internal error. Try again.")
         yield builder.take()
 
-    async def _rendered(self, request: CreateResponseRequest) -> list[int]:
-        if request.ByteSize() < _LONG_REQUEST_BYTES:
-            return self._dialect.render(request)
+    async def count_tokens(self, run: Run) -> int:
+        """Return how many tokens the prompt has.
+
+        Raises:
+            ServiceError: the request is refused.
+
+        """
+        _, prompt = await self._prompt(run)
+        return len(prompt)
+
+    async def _prompt(self, run: Run) -> tuple[ModelInfo, list[int]]:
+        request = run.request
+        model = find_model(self._engine, request.model)
+        validate(request, model, self._stream.limits)
+        size = request.ByteSize() + sum(item.ByteSize() for item in run.history)
+        if size < _LONG_REQUEST_BYTES:
+            return model, self._dialect.render(request, run.history)
         # Takes tenths of a second for megabytes: other streams go on meanwhile.
-        return await asyncio.to_thread(self._dialect.render, request)
+        return model, await asyncio.to_thread(self._dialect.render, request, run.history)
 
     def _generation(
         self, request: CreateResponseRequest, model: ModelInfo, prompt: list[int], request_id: str

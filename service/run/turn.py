@@ -35,6 +35,7 @@ class Turn:
 
     def feed(self, chunk: TokenChunk) -> None:
         """Take the next chunk."""
+        self.builder.begin()
         if chunk.cached_tokens is not None:
             self._cached_tokens = chunk.cached_tokens
         self._reason = chunk.finish_reason

@@ -8,7 +8,7 @@ the prompt is rendered.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,13 +24,27 @@ from openresponses.v1.tool_pb2 import (
 from service.dialect.function_tools import function_tools
 from service.engine.base import FunctionSchema, Guidance, ModelInfo
 from service.errors import InvalidRequest
+from service.run.opening import is_kept
 
 MAX_METADATA_PAIRS: Final = 16
 MAX_METADATA_KEY_CHARACTERS: Final = 64
 MAX_METADATA_VALUE_CHARACTERS: Final = 512
 MAX_TOOLS: Final = 1024
 
+SEALED_REASONING: Final = "reasoning.encrypted_content"
+"""Of `include`: reasoning items come with what gives them back to a server that has not kept them."""
+
 _LOGPROBS: Final = "message.output_text.logprobs"
+# What they would add to has no items here: they are honoured by there being nothing to add.
+_OF_HOSTED_TOOLS: Final = frozenset(
+    {
+        "code_interpreter_call.outputs",
+        "computer_call_output.output.image_url",
+        "file_search_call.results",
+        "web_search_call.action.sources",
+        "web_search_call.results",
+    }
+)
 _FUNCTION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -54,7 +68,8 @@ def validate(request: CreateResponseRequest, model: ModelInfo, limits: StreamLim
     _check_numbers(request, limits)
     _check_offered(request)
     _check_include(request, model)
-    _check_metadata(request)
+    _check_kept(request)
+    check_metadata(request.metadata)
     _check_tools(request, model)
 
 
@@ -107,9 +122,6 @@ def _check_numbers(request: CreateResponseRequest, limits: StreamLimits) -> None
 def _check_offered(request: CreateResponseRequest) -> None:
     """Refuse what changes the outcome and is not offered."""
     unoffered = (
-        ("previous_response_id", request.HasField("previous_response_id"), "send the whole conversation"),
-        ("conversation", request.HasField("conversation"), "send the whole conversation"),
-        ("background", request.background, "leave it out, or false"),
         ("prompt", request.HasField("prompt"), "write the prompt out in instructions and input"),
         ("moderation", request.HasField("moderation"), "leave it out"),
         ("context_management", bool(request.context_management), "leave it out"),
@@ -130,11 +142,18 @@ def _check_offered(request: CreateResponseRequest) -> None:
             )
 
 
+def _check_kept(request: CreateResponseRequest) -> None:
+    if request.background and not is_kept(request):
+        raise InvalidRequest("background needs store: true.", param="store")
+
+
 def _check_include(request: CreateResponseRequest, model: ModelInfo) -> None:
     for i, name in enumerate(request.include):
+        if name in _OF_HOSTED_TOOLS or name == SEALED_REASONING:
+            continue
         if name != _LOGPROBS:
             raise InvalidRequest(
-                f"include[{i}] is not supported by this server: {_LOGPROBS} is.",
+                f"include[{i}] is not supported by this server: {_LOGPROBS} and {SEALED_REASONING} are.",
                 code="unsupported_parameter",
                 param=f"include[{i}]",
             )
@@ -144,14 +163,20 @@ def _check_include(request: CreateResponseRequest, model: ModelInfo) -> None:
                 code="unsupported_parameter",
                 param=f"include[{i}]",
             )
-    if request.top_logprobs and not request.include:
+    if request.top_logprobs and _LOGPROBS not in request.include:
         raise InvalidRequest(f'top_logprobs needs include: ["{_LOGPROBS}"].', param="top_logprobs")
 
 
-def _check_metadata(request: CreateResponseRequest) -> None:
-    if len(request.metadata) > MAX_METADATA_PAIRS:
+def check_metadata(metadata: Mapping[str, str]) -> None:
+    """Check the notes that are kept with a response or a conversation.
+
+    Raises:
+        InvalidRequest: there are too many, or too long ones.
+
+    """
+    if len(metadata) > MAX_METADATA_PAIRS:
         raise InvalidRequest(f"metadata may hold {MAX_METADATA_PAIRS} pairs at most.", param="metadata")
-    for key, value in request.metadata.items():
+    for key, value in metadata.items():
         if len(key) > MAX_METADATA_KEY_CHARACTERS or len(value) > MAX_METADATA_VALUE_CHARACTERS:
             raise InvalidRequest(
                 f"metadata keys may have {MAX_METADATA_KEY_CHARACTERS} characters at most, values "

@@ -6,7 +6,7 @@ rules are those that OpenAI's clients rely on:
   1. Events are numbered from 0 without gaps, and their types are OpenAI's.
   2. created comes first, then queued or in_progress; exactly one terminal event comes last.
   3. Items follow one another, each opened by output_item.added and closed by output_item.done, their
-     output_index counting from 0. Only a failed response may leave one open.
+     output_index counting from 0. Only a response that failed or was cancelled may leave one open.
   4. Parts follow one another inside their item, each opened and closed, their content_index counting from 0.
      Every delta and done event falls inside the part, or the item, that it names.
   5. One id an item, in every event, unique in the stream.
@@ -168,7 +168,7 @@ class StreamChecker:
         status = response.get("status")
         if status not in _TERMINAL[event["type"]]:
             self._problem(f"{event['type']} has status {status!r}")
-        if self._item is not None and event["type"] != "response.failed":
+        if self._item is not None and status not in ("failed", "cancelled"):
             self._problem(f"item {self._item.id} is still open")
         self._expect("the terminal output", response.get("output"), self._items)
         self._expect("error is set", response.get("error") is not None, status == "failed")

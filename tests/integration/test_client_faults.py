@@ -17,18 +17,17 @@ import pytest
 from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.item_pb2 import Input
 from openresponses.v1.service_pb2 import CreateResponseRequest
-from openresponses.v1.service_pb2_grpc import ResponsesServiceStub, add_ResponsesServiceServicer_to_server
+from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
 
+from service.config import Settings
 from service.dialect.harmony import vocabulary
-from service.dialect.harmony.dialect import HarmonyDialect
 from service.engine.scripted import ScriptedEngine
-from service.rpc.responses import ResponsesServicer
-from service.run.drain import Drain
-from service.run.interval import Interval
-from service.run.run import ResponseRunner, StreamSettings
-from service.run.validation import StreamLimits
+from service.metrics import Metrics
+from service.server import create_server
+from service.store.database import Database
 from service.wire.openai_json import encode
 from service.wire.stream_rules import check_stream
+from service.wiring import wire
 from tests.processes import Running, start_service
 from tests.scripts import CALLS, token_count, write_script
 
@@ -191,13 +190,9 @@ def test_memory_does_not_grow_with_cancelled_streams(service, stub):
 
 async def test_no_task_is_left_behind(tmp_path):
     engine = ScriptedEngine(write_script(tmp_path, TURNS), slots=8, max_queued_requests=0)
-    stream = StreamSettings(Interval(1), 1000, 1, silence_s=60, limits=StreamLimits(1024, 10_000))
-    ids = (f"{i:x}" for i in range(1_000_000))
-    runner = ResponseRunner(
-        engine, HarmonyDialect(), stream, Drain(), new_id=lambda: next(ids), clock=time.time
-    )
-    server = grpc.aio.server()
-    add_ResponsesServiceServicer_to_server(ResponsesServicer(runner, engine, max_stall_s=30), server)
+    settings = Settings(stream_interval=1, max_waiting_tokens=1)
+    database = await Database.open(f"sqlite:///{tmp_path}/responses.db")
+    server = create_server(settings, engine, await wire(settings, engine, database, Metrics()))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -217,6 +212,7 @@ async def test_no_task_is_left_behind(tmp_path):
             await until(lambda: engine.running == 0)
         await until(lambda: len(asyncio.all_tasks()) <= baseline)
     await server.stop(0)
+    await database.close()
 
 
 async def until(condition: Any) -> None:

@@ -224,8 +224,10 @@ def test_wrong_methods(http, method, path, allow):
 
 
 def test_a_websocket_upgrade_is_refused_at_once(http):
-    response = http.get("/v1/responses", headers={"connection": "Upgrade", "upgrade": "websocket"})
-    assert_openai_error(response, 405, "method_not_allowed")
+    """With the status at which clients go on over HTTP; on no route does it reach the service."""
+    for path in ("/v1/responses", "/v1/models", "/nowhere"):
+        response = http.get(path, headers={"connection": "Upgrade", "upgrade": "WebSocket"})
+        assert_openai_error(response, 426, "websocket_not_supported")
 
 
 def test_large_bodies(http):

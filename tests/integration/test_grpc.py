@@ -153,10 +153,10 @@ BAD_REQUESTS = [
         "stream_options.stream_interval",
     ),
     (
-        request("hello", previous_response_id="resp_1"),
+        request("hello", background=True, store=False),
         grpc.StatusCode.INVALID_ARGUMENT,
-        "unsupported_parameter",
-        "previous_response_id",
+        "invalid_value",
+        "store",
     ),
 ]
 

@@ -19,7 +19,7 @@ from service.engine.scripted import ScriptedEngine
 from service.errors import EngineFailed, Overloaded, Unavailable
 from service.run.drain import Drain
 from service.run.interval import Interval
-from service.run.run import ResponseRunner, StreamSettings
+from service.run.run import ResponseRunner, Run, StreamSettings
 from service.run.validation import StreamLimits
 from service.wire.openai_json import decode, encode
 from service.wire.stream_rules import check_stream
@@ -42,17 +42,19 @@ def engine_of(folder: Path, turn: dict[str, Any], *, slots: int = 1, queue: int 
 
 def runner_of(engine: ScriptedEngine, *, interval: int = 4, drain: Drain | None = None) -> ResponseRunner:
     stream = StreamSettings(Interval(interval), 1000, 8192, silence_s=60, limits=StreamLimits(1024, 10_000))
-    return ResponseRunner(
-        engine, DIALECT, stream, drain or Drain(), new_id=lambda: "abc", clock=lambda: 1_700_000_000.5
-    )
+    return ResponseRunner(engine, DIALECT, stream, drain or Drain(), clock=lambda: 1_700_000_000.5)
 
 
 def request(**fields: Any) -> CreateResponseRequest:
     return decode(CreateResponseRequest, json.dumps({"model": "m", "input": "Hi", **fields}).encode())
 
 
+def run_of(**fields: Any) -> Run:
+    return Run(request(**fields), "resp_abc")
+
+
 async def events_of(runner: ResponseRunner, **fields: Any) -> list[dict[str, Any]]:
-    return [json.loads(encode(event)) async for batch in runner.run(request(**fields)) for event in batch]
+    return [json.loads(encode(event)) async for batch in runner.run(run_of(**fields)) for event in batch]
 
 
 turns = st.one_of(written_turns().map(turn_tokens), soups)
@@ -110,7 +112,7 @@ def test_a_fault_anywhere_ends_the_stream_and_frees_the_slot(folder, data, token
         engine = engine_of(folder, turn)
         events = []
         hung = False
-        run = runner_of(engine).run(request())
+        run = runner_of(engine).run(run_of())
         try:
             while True:
                 async with asyncio.timeout(0.02 if fault == "hang_after" else 10):
@@ -177,12 +179,12 @@ def test_a_limit_anywhere(folder, tokens, limit):
 
 async def test_an_engine_without_a_free_slot_refuses_before_any_event(folder):
     runner = runner_of(engine_of(folder, {"tokens": [1], "hang_after": 0}))
-    busy = runner.run(request())
+    busy = runner.run(run_of())
     await anext(busy)
     with pytest.raises(Overloaded):
-        await anext(runner.run(request()))
+        await anext(runner.run(run_of()))
     await busy.aclose()
-    again = runner.run(request())
+    again = runner.run(run_of())
     assert (await anext(again))[0].HasField("created")
     await again.aclose()
 
@@ -191,9 +193,9 @@ async def test_those_who_wait_are_served_in_turn_and_may_leave(folder):
     engine = engine_of(folder, {"tokens": [200005, 17196, 200008, 1, 200002]}, queue=3)
     runner = runner_of(engine)
     async with asyncio.timeout(10):
-        first = runner.run(request())
+        first = runner.run(run_of())
         await anext(first)
-        waiting = [runner.run(request()) for _ in range(3)]
+        waiting = [runner.run(run_of()) for _ in range(3)]
         for run in waiting:
             await anext(run)
         await waiting[0].aclose()
@@ -206,12 +208,12 @@ async def test_those_who_wait_are_served_in_turn_and_may_leave(folder):
 async def test_a_stopping_server_refuses_new_responses_and_waits_for_those_that_run(folder):
     drain = Drain()
     runner = runner_of(engine_of(folder, {"tokens": [1, 2, 3]}), drain=drain)
-    running = runner.run(request())
+    running = runner.run(run_of())
     await anext(running)
     stopping = asyncio.create_task(drain.stop(10))
     await asyncio.sleep(0)
     with pytest.raises(Unavailable):
-        await anext(runner.run(request()))
+        await anext(runner.run(run_of()))
     assert not stopping.done()
     async for _ in running:
         pass
@@ -220,7 +222,7 @@ async def test_a_stopping_server_refuses_new_responses_and_waits_for_those_that_
 
 async def test_the_grace_period_ends(folder):
     drain = Drain()
-    running = runner_of(engine_of(folder, {"tokens": [1], "hang_after": 0}), drain=drain).run(request())
+    running = runner_of(engine_of(folder, {"tokens": [1], "hang_after": 0}), drain=drain).run(run_of())
     await anext(running)
     await asyncio.wait_for(drain.stop(0.01), 1)
     await running.aclose()

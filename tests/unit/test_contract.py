@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import openai.types
 import pytest
-from openai.types import responses
+from openai.types import conversations, responses
 from openai.types.responses import response_create_params
-from openresponses.v1 import event_pb2, item_pb2, json_pb2, service_pb2
+from openresponses.v1 import conversation_pb2, event_pb2, item_pb2, json_pb2, service_pb2, stored_pb2
 
 from tests.unit import openai_types as sdk
 from tests.unit.contract_walk import ContractWalk, message_options, tag
@@ -24,6 +24,9 @@ ADDITIONS = {
     "Response.store": "Open Responses asks for it, and OpenAI's service sends it",
     "Response.presence_penalty": "Open Responses asks for it",
     "Response.frequency_penalty": "Open Responses asks for it",
+    "CreateResponseRequest.seed": "an extension that other servers know",
+    "CreateResponseRequest.presence_penalty": "an extension that other servers know",
+    "CreateResponseRequest.frequency_penalty": "an extension that other servers know",
     "StreamOptions.stream_interval": "our own: when to flush",
     "StreamOptions.stream_interval_ms": "our own: when to flush",
     "ResponseErrorEvent.error": "some clients read the fault nested",
@@ -48,6 +51,13 @@ OUR_OWN = {
     "JsonField": "says how the JSON looks",
     "JsonMessage": "says how the JSON looks",
     "UnknownVariant": "what the contract does not know",
+    "GetResponseRequest": "gRPC wants a request",
+    "ResumeResponseRequest": "gRPC wants a request",
+    "CancelResponseRequest": "gRPC wants a request",
+    "DeleteResponseRequest": "gRPC wants a request",
+    "DeletedResponse": "what OpenAI's service answers; the package throws it away",
+    "ListInputItemsRequest": "the package's parameters are those of a query",
+    "Page": "the package's parameters are those of a query",
 }
 
 
@@ -57,6 +67,15 @@ def walk() -> ContractWalk:
     walk.visit(EVENTS, sdk.members(responses.ResponseStreamEvent), "event")
     walk.visit(REQUEST, sdk.members(response_create_params.ResponseCreateParams), "request")
     walk.visit(service_pb2.Model.DESCRIPTOR, (openai.types.Model,), "model")
+    walk.visit(stored_pb2.InputTokenCount.DESCRIPTOR, (responses.InputTokenCountResponse,), "count")
+    for ours, theirs in (
+        (conversation_pb2.ConversationResource, conversations.Conversation),
+        (conversation_pb2.DeletedConversation, conversations.ConversationDeletedResource),
+        (conversation_pb2.CreateConversationRequest, conversations.ConversationCreateParams),
+        (stored_pb2.ItemList, responses.ResponseItemList),
+        (stored_pb2.CompactedResponse, responses.CompactedResponse),
+    ):
+        walk.visit(ours.DESCRIPTOR, (theirs,), theirs.__name__)
     return walk
 
 
@@ -109,6 +128,13 @@ def test_the_service_has_just_the_methods_of_this_version() -> None:
     assert [(m.name, m.input_type.name, m.output_type.name, m.server_streaming) for m in methods] == [
         ("StreamResponse", "CreateResponseRequest", "ResponseStreamEvent", True),
         ("CreateResponse", "CreateResponseRequest", "Response", False),
+        ("GetResponse", "GetResponseRequest", "Response", False),
+        ("ResumeResponse", "ResumeResponseRequest", "ResponseStreamEvent", True),
+        ("CancelResponse", "CancelResponseRequest", "Response", False),
+        ("DeleteResponse", "DeleteResponseRequest", "DeletedResponse", False),
+        ("ListInputItems", "ListInputItemsRequest", "ItemList", False),
+        ("CountInputTokens", "CreateResponseRequest", "InputTokenCount", False),
+        ("CompactResponse", "CreateResponseRequest", "CompactedResponse", False),
         ("ListModels", "ListModelsRequest", "ListModelsResponse", False),
     ]
     assert not any(method.client_streaming for method in methods)

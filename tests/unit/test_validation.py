@@ -44,12 +44,10 @@ REFUSED = [
     ({"tools": [OTHER], "tool_choice": {"type": "function", "name": "nobody"}}, "tool_choice.name"),
     ({"tool_choice": "required"}, "tool_choice"),
     ({"tools": [FUNCTION], "tool_choice": {"type": "web_search_preview"}}, "tool_choice.type"),
+    ({"background": True, "store": False}, "store"),
+    ({"include": ["brand.new"]}, "include[0]"),
     # Not offered yet.
-    ({"previous_response_id": "resp_1"}, "previous_response_id"),
-    ({"conversation": "conv_1"}, "conversation"),
-    ({"background": True}, "background"),
     ({"truncation": "auto"}, "truncation"),
-    ({"include": ["reasoning.encrypted_content"]}, "include[0]"),
     ({"include": ["message.output_text.logprobs"]}, "include[0]"),
     ({"top_logprobs": 3}, "top_logprobs"),
     ({"max_tool_calls": 1}, "max_tool_calls"),
@@ -139,7 +137,11 @@ def test_the_response_shows_what_is_in_force():
     assert opened()["parallel_tool_calls"] is True
     assert opened(parallel_tool_calls=False)["parallel_tool_calls"] is False
     assert opened()["text"] == {"format": {"type": "text"}}
-    assert opened(store=True)["store"] is False
+    assert opened()["store"] is True
+    assert opened(store=False)["store"] is False
+    assert opened(background=True)["status"] == "queued"
+    assert opened(conversation="conv_1")["conversation"] == {"id": "conv_1"}
+    assert opened(conversation={"id": "conv_1"})["conversation"] == {"id": "conv_1"}
     assert opened(service_tier="flex")["service_tier"] == "default"
     echoed = {
         "metadata": {"a": "b"},
@@ -148,6 +150,7 @@ def test_the_response_shows_what_is_in_force():
         "safety_identifier": "s",
         "max_output_tokens": 5,
         "instructions": "Be nice.",
+        "previous_response_id": "resp_0",
     }
     assert opened(**echoed).items() >= echoed.items()
 

@@ -671,6 +671,7 @@ class FunctionCall(_message.Message):
     NAMESPACE_FIELD_NUMBER: _builtins.int
     CALLER_FIELD_NUMBER: _builtins.int
     ASYNC_FIELD_NUMBER: _builtins.int
+    CREATED_BY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Unique within the response; the same in every event about this item. The server always sets it; a
     client that sends a call back may leave it out.
@@ -685,6 +686,8 @@ class FunctionCall(_message.Message):
     """How far the call has come."""
     namespace: _builtins.str
     """The namespace that the function is declared in."""
+    created_by: _builtins.str
+    """Who created the item. Set by the server only, in lists of items."""
     @_builtins.property
     def caller(self) -> _tool_pb2.ToolCaller:
         """Who called. Unset: the model."""
@@ -699,19 +702,24 @@ class FunctionCall(_message.Message):
         status: _status_pb2.ItemStatus.ValueType = ...,
         namespace: _builtins.str | None = ...,
         caller: _tool_pb2.ToolCaller | None = ...,
+        created_by: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_id", b"_id", "_namespace", b"_namespace", "async", b"async", "caller", b"caller", "id", b"id", "namespace", b"namespace"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_created_by", b"_created_by", "_id", b"_id", "_namespace", b"_namespace", "async", b"async", "caller", b"caller", "created_by", b"created_by", "id", b"id", "namespace", b"namespace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_id", b"_id", "_namespace", b"_namespace", "arguments", b"arguments", "async", b"async", "call_id", b"call_id", "caller", b"caller", "id", b"id", "name", b"name", "namespace", b"namespace", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_created_by", b"_created_by", "_id", b"_id", "_namespace", b"_namespace", "arguments", b"arguments", "async", b"async", "call_id", b"call_id", "caller", b"caller", "created_by", b"created_by", "id", b"id", "name", b"name", "namespace", b"namespace", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__async: _TypeAlias = _typing.Literal["async"]  # noqa: Y015
     _WhichOneofArgType__async: _TypeAlias = _typing.Literal["_async", b"_async"]  # noqa: Y015
+    _WhichOneofReturnType__created_by: _TypeAlias = _typing.Literal["created_by"]  # noqa: Y015
+    _WhichOneofArgType__created_by: _TypeAlias = _typing.Literal["_created_by", b"_created_by"]  # noqa: Y015
     _WhichOneofReturnType__id: _TypeAlias = _typing.Literal["id"]  # noqa: Y015
     _WhichOneofArgType__id: _TypeAlias = _typing.Literal["_id", b"_id"]  # noqa: Y015
     _WhichOneofReturnType__namespace: _TypeAlias = _typing.Literal["namespace"]  # noqa: Y015
     _WhichOneofArgType__namespace: _TypeAlias = _typing.Literal["_namespace", b"_namespace"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__async) -> _WhichOneofReturnType__async | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__created_by) -> _WhichOneofReturnType__created_by | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__id) -> _WhichOneofReturnType__id | None: ...
     @_typing.overload
@@ -827,6 +835,8 @@ class CustomToolCall(_message.Message):
     NAMESPACE_FIELD_NUMBER: _builtins.int
     CALLER_FIELD_NUMBER: _builtins.int
     ASYNC_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    CREATED_BY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Unique within the response; the same in every event about this item. The server always sets it; a
     client that sends a call back may leave it out.
@@ -839,6 +849,10 @@ class CustomToolCall(_message.Message):
     """The argument as the model wrote it."""
     namespace: _builtins.str
     """The namespace that the tool is declared in."""
+    status: _status_pb2.ItemStatus.ValueType
+    """How far the call has come. Set by the server only."""
+    created_by: _builtins.str
+    """Who created the item. Set by the server only, in lists of items."""
     @_builtins.property
     def caller(self) -> _tool_pb2.ToolCaller:
         """Who called. Unset: the model."""
@@ -852,19 +866,25 @@ class CustomToolCall(_message.Message):
         input: _builtins.str = ...,
         namespace: _builtins.str | None = ...,
         caller: _tool_pb2.ToolCaller | None = ...,
+        status: _status_pb2.ItemStatus.ValueType = ...,
+        created_by: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_id", b"_id", "_namespace", b"_namespace", "async", b"async", "caller", b"caller", "id", b"id", "namespace", b"namespace"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_created_by", b"_created_by", "_id", b"_id", "_namespace", b"_namespace", "async", b"async", "caller", b"caller", "created_by", b"created_by", "id", b"id", "namespace", b"namespace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_id", b"_id", "_namespace", b"_namespace", "async", b"async", "call_id", b"call_id", "caller", b"caller", "id", b"id", "input", b"input", "name", b"name", "namespace", b"namespace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_async", b"_async", "_created_by", b"_created_by", "_id", b"_id", "_namespace", b"_namespace", "async", b"async", "call_id", b"call_id", "caller", b"caller", "created_by", b"created_by", "id", b"id", "input", b"input", "name", b"name", "namespace", b"namespace", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__async: _TypeAlias = _typing.Literal["async"]  # noqa: Y015
     _WhichOneofArgType__async: _TypeAlias = _typing.Literal["_async", b"_async"]  # noqa: Y015
+    _WhichOneofReturnType__created_by: _TypeAlias = _typing.Literal["created_by"]  # noqa: Y015
+    _WhichOneofArgType__created_by: _TypeAlias = _typing.Literal["_created_by", b"_created_by"]  # noqa: Y015
     _WhichOneofReturnType__id: _TypeAlias = _typing.Literal["id"]  # noqa: Y015
     _WhichOneofArgType__id: _TypeAlias = _typing.Literal["_id", b"_id"]  # noqa: Y015
     _WhichOneofReturnType__namespace: _TypeAlias = _typing.Literal["namespace"]  # noqa: Y015
     _WhichOneofArgType__namespace: _TypeAlias = _typing.Literal["_namespace", b"_namespace"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__async) -> _WhichOneofReturnType__async | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__created_by) -> _WhichOneofReturnType__created_by | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__id) -> _WhichOneofReturnType__id | None: ...
     @_typing.overload

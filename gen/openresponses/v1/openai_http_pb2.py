@@ -26,7 +26,7 @@ from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.api import httpbody_pb2 as google_dot_api_dot_httpbody__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"openresponses/v1/openai_http.proto\x12\x10openresponses.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x19google/api/httpbody.proto\"\x17\n\x15ListModelsHttpRequest\"$\n\x13GetModelHttpRequest\x12\r\n\x05model\x18\x01 \x01(\t\"\x16\n\x14GetHealthHttpRequest2\x92\x03\n\x11OpenAIHttpService\x12X\n\x0e\x43reateResponse\x12\x14.google.api.HttpBody\x1a\x14.google.api.HttpBody\"\x18\x82\xd3\xe4\x93\x02\x12\"\r/v1/responses:\x01*0\x01\x12_\n\nListModels\x12\'.openresponses.v1.ListModelsHttpRequest\x1a\x14.google.api.HttpBody\"\x12\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/models\x12\x66\n\x08GetModel\x12%.openresponses.v1.GetModelHttpRequest\x1a\x14.google.api.HttpBody\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/models/{model=**}\x12Z\n\tGetHealth\x12&.openresponses.v1.GetHealthHttpRequest\x1a\x14.google.api.HttpBody\"\x0f\x82\xd3\xe4\x93\x02\t\x12\x07/healthb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"openresponses/v1/openai_http.proto\x12\x10openresponses.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x19google/api/httpbody.proto\"\x17\n\x15ListModelsHttpRequest\"$\n\x13GetModelHttpRequest\x12\r\n\x05model\x18\x01 \x01(\t\"\x16\n\x14GetHealthHttpRequest\"m\n\x16GetResponseHttpRequest\x12\x13\n\x0bresponse_id\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\x08\x12\x1b\n\x0estarting_after\x18\x03 \x01(\x05H\x00\x88\x01\x01\x42\x11\n\x0f_starting_after\"0\n\x19\x44\x65leteResponseHttpRequest\x12\x13\n\x0bresponse_id\x18\x01 \x01(\t\"T\n\x19\x43\x61ncelResponseHttpRequest\x12\x13\n\x0bresponse_id\x18\x01 \x01(\t\x12\"\n\x04\x62ody\x18\x02 \x01(\x0b\x32\x14.google.api.HttpBody\"\xaa\x01\n\x19ListInputItemsHttpRequest\x12\x13\n\x0bresponse_id\x18\x01 \x01(\t\x12\x12\n\x05\x61\x66ter\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x06\x62\x65\x66ore\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x12\n\x05limit\x18\x04 \x01(\x05H\x02\x88\x01\x01\x12\x12\n\x05order\x18\x05 \x01(\tH\x03\x88\x01\x01\x42\x08\n\x06_afterB\t\n\x07_beforeB\x08\n\x06_limitB\x08\n\x06_order\"5\n\x1aGetConversationHttpRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\"\\\n\x1dUpdateConversationHttpRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\"\n\x04\x62ody\x18\x02 \x01(\x0b\x32\x14.google.api.HttpBody\"8\n\x1d\x44\x65leteConversationHttpRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\"U\n\x16\x43reateItemsHttpRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\"\n\x04\x62ody\x18\x02 \x01(\x0b\x32\x14.google.api.HttpBody\"\xa9\x01\n\x14ListItemsHttpRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x12\n\x05\x61\x66ter\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x06\x62\x65\x66ore\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x12\n\x05limit\x18\x04 \x01(\x05H\x02\x88\x01\x01\x12\x12\n\x05order\x18\x05 \x01(\tH\x03\x88\x01\x01\x42\x08\n\x06_afterB\t\n\x07_beforeB\x08\n\x06_limitB\x08\n\x06_order\">\n\x12GetItemHttpRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07item_id\x18\x02 \x01(\t\"A\n\x15\x44\x65leteItemHttpRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07item_id\x18\x02 \x01(\t2\xf1\x10\n\x11OpenAIHttpService\x12X\n\x0e\x43reateResponse\x12\x14.google.api.HttpBody\x1a\x14.google.api.HttpBody\"\x18\x82\xd3\xe4\x93\x02\x12\"\r/v1/responses:\x01*0\x01\x12t\n\x0bGetResponse\x12(.openresponses.v1.GetResponseHttpRequest\x1a\x14.google.api.HttpBody\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/responses/{response_id}0\x01\x12x\n\x0e\x44\x65leteResponse\x12+.openresponses.v1.DeleteResponseHttpRequest\x1a\x14.google.api.HttpBody\"#\x82\xd3\xe4\x93\x02\x1d*\x1b/v1/responses/{response_id}\x12\x85\x01\n\x0e\x43\x61ncelResponse\x12+.openresponses.v1.CancelResponseHttpRequest\x1a\x14.google.api.HttpBody\"0\x82\xd3\xe4\x93\x02*\"\"/v1/responses/{response_id}/cancel:\x04\x62ody\x12\x84\x01\n\x0eListInputItems\x12+.openresponses.v1.ListInputItemsHttpRequest\x1a\x14.google.api.HttpBody\"/\x82\xd3\xe4\x93\x02)\x12\'/v1/responses/{response_id}/input_items\x12\x65\n\x10\x43ountInputTokens\x12\x14.google.api.HttpBody\x1a\x14.google.api.HttpBody\"%\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/responses/input_tokens:\x01*\x12_\n\x0f\x43ompactResponse\x12\x14.google.api.HttpBody\x1a\x14.google.api.HttpBody\" \x82\xd3\xe4\x93\x02\x1a\"\x15/v1/responses/compact:\x01*\x12^\n\x12\x43reateConversation\x12\x14.google.api.HttpBody\x1a\x14.google.api.HttpBody\"\x1c\x82\xd3\xe4\x93\x02\x16\"\x11/v1/conversations:\x01*\x12\x82\x01\n\x0fGetConversation\x12,.openresponses.v1.GetConversationHttpRequest\x1a\x14.google.api.HttpBody\"+\x82\xd3\xe4\x93\x02%\x12#/v1/conversations/{conversation_id}\x12\x8e\x01\n\x12UpdateConversation\x12/.openresponses.v1.UpdateConversationHttpRequest\x1a\x14.google.api.HttpBody\"1\x82\xd3\xe4\x93\x02+\"#/v1/conversations/{conversation_id}:\x04\x62ody\x12\x88\x01\n\x12\x44\x65leteConversation\x12/.openresponses.v1.DeleteConversationHttpRequest\x1a\x14.google.api.HttpBody\"+\x82\xd3\xe4\x93\x02%*#/v1/conversations/{conversation_id}\x12\x86\x01\n\x0b\x43reateItems\x12(.openresponses.v1.CreateItemsHttpRequest\x1a\x14.google.api.HttpBody\"7\x82\xd3\xe4\x93\x02\x31\")/v1/conversations/{conversation_id}/items:\x04\x62ody\x12|\n\tListItems\x12&.openresponses.v1.ListItemsHttpRequest\x1a\x14.google.api.HttpBody\"1\x82\xd3\xe4\x93\x02+\x12)/v1/conversations/{conversation_id}/items\x12\x82\x01\n\x07GetItem\x12$.openresponses.v1.GetItemHttpRequest\x1a\x14.google.api.HttpBody\";\x82\xd3\xe4\x93\x02\x35\x12\x33/v1/conversations/{conversation_id}/items/{item_id}\x12\x88\x01\n\nDeleteItem\x12\'.openresponses.v1.DeleteItemHttpRequest\x1a\x14.google.api.HttpBody\";\x82\xd3\xe4\x93\x02\x35*3/v1/conversations/{conversation_id}/items/{item_id}\x12_\n\nListModels\x12\'.openresponses.v1.ListModelsHttpRequest\x1a\x14.google.api.HttpBody\"\x12\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/models\x12\x66\n\x08GetModel\x12%.openresponses.v1.GetModelHttpRequest\x1a\x14.google.api.HttpBody\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/models/{model=**}\x12Z\n\tGetHealth\x12&.openresponses.v1.GetHealthHttpRequest\x1a\x14.google.api.HttpBody\"\x0f\x82\xd3\xe4\x93\x02\t\x12\x07/healthb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_OPENAIHTTPSERVICE'].methods_by_name['CreateResponse']._loaded_options = None
   _globals['_OPENAIHTTPSERVICE'].methods_by_name['CreateResponse']._serialized_options = b'\202\323\344\223\002\022\"\r/v1/responses:\001*'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['GetResponse']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['GetResponse']._serialized_options = b'\202\323\344\223\002\035\022\033/v1/responses/{response_id}'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['DeleteResponse']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['DeleteResponse']._serialized_options = b'\202\323\344\223\002\035*\033/v1/responses/{response_id}'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['CancelResponse']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['CancelResponse']._serialized_options = b'\202\323\344\223\002*\"\"/v1/responses/{response_id}/cancel:\004body'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['ListInputItems']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['ListInputItems']._serialized_options = b'\202\323\344\223\002)\022\'/v1/responses/{response_id}/input_items'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['CountInputTokens']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['CountInputTokens']._serialized_options = b'\202\323\344\223\002\037\"\032/v1/responses/input_tokens:\001*'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['CompactResponse']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['CompactResponse']._serialized_options = b'\202\323\344\223\002\032\"\025/v1/responses/compact:\001*'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['CreateConversation']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['CreateConversation']._serialized_options = b'\202\323\344\223\002\026\"\021/v1/conversations:\001*'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['GetConversation']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['GetConversation']._serialized_options = b'\202\323\344\223\002%\022#/v1/conversations/{conversation_id}'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['UpdateConversation']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['UpdateConversation']._serialized_options = b'\202\323\344\223\002+\"#/v1/conversations/{conversation_id}:\004body'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['DeleteConversation']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['DeleteConversation']._serialized_options = b'\202\323\344\223\002%*#/v1/conversations/{conversation_id}'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['CreateItems']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['CreateItems']._serialized_options = b'\202\323\344\223\0021\")/v1/conversations/{conversation_id}/items:\004body'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['ListItems']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['ListItems']._serialized_options = b'\202\323\344\223\002+\022)/v1/conversations/{conversation_id}/items'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['GetItem']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['GetItem']._serialized_options = b'\202\323\344\223\0025\0223/v1/conversations/{conversation_id}/items/{item_id}'
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['DeleteItem']._loaded_options = None
+  _globals['_OPENAIHTTPSERVICE'].methods_by_name['DeleteItem']._serialized_options = b'\202\323\344\223\0025*3/v1/conversations/{conversation_id}/items/{item_id}'
   _globals['_OPENAIHTTPSERVICE'].methods_by_name['ListModels']._loaded_options = None
   _globals['_OPENAIHTTPSERVICE'].methods_by_name['ListModels']._serialized_options = b'\202\323\344\223\002\014\022\n/v1/models'
   _globals['_OPENAIHTTPSERVICE'].methods_by_name['GetModel']._loaded_options = None
@@ -47,6 +75,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETMODELHTTPREQUEST']._serialized_end=174
   _globals['_GETHEALTHHTTPREQUEST']._serialized_start=176
   _globals['_GETHEALTHHTTPREQUEST']._serialized_end=198
-  _globals['_OPENAIHTTPSERVICE']._serialized_start=201
-  _globals['_OPENAIHTTPSERVICE']._serialized_end=603
+  _globals['_GETRESPONSEHTTPREQUEST']._serialized_start=200
+  _globals['_GETRESPONSEHTTPREQUEST']._serialized_end=309
+  _globals['_DELETERESPONSEHTTPREQUEST']._serialized_start=311
+  _globals['_DELETERESPONSEHTTPREQUEST']._serialized_end=359
+  _globals['_CANCELRESPONSEHTTPREQUEST']._serialized_start=361
+  _globals['_CANCELRESPONSEHTTPREQUEST']._serialized_end=445
+  _globals['_LISTINPUTITEMSHTTPREQUEST']._serialized_start=448
+  _globals['_LISTINPUTITEMSHTTPREQUEST']._serialized_end=618
+  _globals['_GETCONVERSATIONHTTPREQUEST']._serialized_start=620
+  _globals['_GETCONVERSATIONHTTPREQUEST']._serialized_end=673
+  _globals['_UPDATECONVERSATIONHTTPREQUEST']._serialized_start=675
+  _globals['_UPDATECONVERSATIONHTTPREQUEST']._serialized_end=767
+  _globals['_DELETECONVERSATIONHTTPREQUEST']._serialized_start=769
+  _globals['_DELETECONVERSATIONHTTPREQUEST']._serialized_end=825
+  _globals['_CREATEITEMSHTTPREQUEST']._serialized_start=827
+  _globals['_CREATEITEMSHTTPREQUEST']._serialized_end=912
+  _globals['_LISTITEMSHTTPREQUEST']._serialized_start=915
+  _globals['_LISTITEMSHTTPREQUEST']._serialized_end=1084
+  _globals['_GETITEMHTTPREQUEST']._serialized_start=1086
+  _globals['_GETITEMHTTPREQUEST']._serialized_end=1148
+  _globals['_DELETEITEMHTTPREQUEST']._serialized_start=1150
+  _globals['_DELETEITEMHTTPREQUEST']._serialized_end=1215
+  _globals['_OPENAIHTTPSERVICE']._serialized_start=1218
+  _globals['_OPENAIHTTPSERVICE']._serialized_end=3379
 # @@protoc_insertion_point(module_scope)

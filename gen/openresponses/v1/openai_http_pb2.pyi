@@ -7,6 +7,7 @@ gRPC clients use ResponsesService instead. JSON is read and written by the serve
 cannot print it as OpenAI's clients need it.
 """
 
+from google.api import httpbody_pb2 as _httpbody_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 import builtins as _builtins
@@ -75,3 +76,343 @@ class GetHealthHttpRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetHealthHttpRequest: _TypeAlias = GetHealthHttpRequest  # noqa: Y015
+
+@_typing.final
+class GetResponseHttpRequest(_message.Message):
+    """Asks for a kept response."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESPONSE_ID_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    STARTING_AFTER_FIELD_NUMBER: _builtins.int
+    response_id: _builtins.str
+    """The response's id."""
+    stream: _builtins.bool
+    """Whether to answer with the response's events."""
+    starting_after: _builtins.int
+    """The `sequence_number` of the last event that is known already. Unset: from the first event on."""
+    def __init__(
+        self,
+        *,
+        response_id: _builtins.str = ...,
+        stream: _builtins.bool = ...,
+        starting_after: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_starting_after", b"_starting_after", "starting_after", b"starting_after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starting_after", b"_starting_after", "response_id", b"response_id", "starting_after", b"starting_after", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__starting_after: _TypeAlias = _typing.Literal["starting_after"]  # noqa: Y015
+    _WhichOneofArgType__starting_after: _TypeAlias = _typing.Literal["_starting_after", b"_starting_after"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__starting_after) -> _WhichOneofReturnType__starting_after | None: ...
+
+Global___GetResponseHttpRequest: _TypeAlias = GetResponseHttpRequest  # noqa: Y015
+
+@_typing.final
+class DeleteResponseHttpRequest(_message.Message):
+    """Asks for a kept response to be forgotten."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESPONSE_ID_FIELD_NUMBER: _builtins.int
+    response_id: _builtins.str
+    """The response's id."""
+    def __init__(
+        self,
+        *,
+        response_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["response_id", b"response_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteResponseHttpRequest: _TypeAlias = DeleteResponseHttpRequest  # noqa: Y015
+
+@_typing.final
+class CancelResponseHttpRequest(_message.Message):
+    """Asks for the end of a response."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESPONSE_ID_FIELD_NUMBER: _builtins.int
+    BODY_FIELD_NUMBER: _builtins.int
+    response_id: _builtins.str
+    """The response's id."""
+    @_builtins.property
+    def body(self) -> _httpbody_pb2.HttpBody:
+        """Read by nobody; clients send an empty one, or none."""
+
+    def __init__(
+        self,
+        *,
+        response_id: _builtins.str = ...,
+        body: _httpbody_pb2.HttpBody | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "response_id", b"response_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelResponseHttpRequest: _TypeAlias = CancelResponseHttpRequest  # noqa: Y015
+
+@_typing.final
+class ListInputItemsHttpRequest(_message.Message):
+    """Asks for a page of a response's input items; see Page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESPONSE_ID_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
+    response_id: _builtins.str
+    """The response's id."""
+    after: _builtins.str
+    """The id of the item before the page."""
+    before: _builtins.str
+    """The id of the item after the page."""
+    limit: _builtins.int
+    """The most items on the page."""
+    order: _builtins.str
+    """"asc" or "desc"."""
+    def __init__(
+        self,
+        *,
+        response_id: _builtins.str = ...,
+        after: _builtins.str | None = ...,
+        before: _builtins.str | None = ...,
+        limit: _builtins.int | None = ...,
+        order: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "_before", b"_before", "_limit", b"_limit", "_order", b"_order", "after", b"after", "before", b"before", "limit", b"limit", "order", b"order"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "_before", b"_before", "_limit", b"_limit", "_order", b"_order", "after", b"after", "before", b"before", "limit", b"limit", "order", b"order", "response_id", b"response_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
+    _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
+    _WhichOneofReturnType__before: _TypeAlias = _typing.Literal["before"]  # noqa: Y015
+    _WhichOneofArgType__before: _TypeAlias = _typing.Literal["_before", b"_before"]  # noqa: Y015
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    _WhichOneofReturnType__order: _TypeAlias = _typing.Literal["order"]  # noqa: Y015
+    _WhichOneofArgType__order: _TypeAlias = _typing.Literal["_order", b"_order"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after) -> _WhichOneofReturnType__after | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__before) -> _WhichOneofReturnType__before | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__order) -> _WhichOneofReturnType__order | None: ...
+
+Global___ListInputItemsHttpRequest: _TypeAlias = ListInputItemsHttpRequest  # noqa: Y015
+
+@_typing.final
+class GetConversationHttpRequest(_message.Message):
+    """Asks for a conversation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """The conversation's id."""
+    def __init__(
+        self,
+        *,
+        conversation_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetConversationHttpRequest: _TypeAlias = GetConversationHttpRequest  # noqa: Y015
+
+@_typing.final
+class UpdateConversationHttpRequest(_message.Message):
+    """Replaces a conversation's metadata."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    BODY_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """The conversation's id."""
+    @_builtins.property
+    def body(self) -> _httpbody_pb2.HttpBody:
+        """JSON of an UpdateConversationRequest."""
+
+    def __init__(
+        self,
+        *,
+        conversation_id: _builtins.str = ...,
+        body: _httpbody_pb2.HttpBody | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "conversation_id", b"conversation_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateConversationHttpRequest: _TypeAlias = UpdateConversationHttpRequest  # noqa: Y015
+
+@_typing.final
+class DeleteConversationHttpRequest(_message.Message):
+    """Forgets a conversation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """The conversation's id."""
+    def __init__(
+        self,
+        *,
+        conversation_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteConversationHttpRequest: _TypeAlias = DeleteConversationHttpRequest  # noqa: Y015
+
+@_typing.final
+class CreateItemsHttpRequest(_message.Message):
+    """Adds items to a conversation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    BODY_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """The conversation's id."""
+    @_builtins.property
+    def body(self) -> _httpbody_pb2.HttpBody:
+        """JSON of a CreateItemsRequest."""
+
+    def __init__(
+        self,
+        *,
+        conversation_id: _builtins.str = ...,
+        body: _httpbody_pb2.HttpBody | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "conversation_id", b"conversation_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateItemsHttpRequest: _TypeAlias = CreateItemsHttpRequest  # noqa: Y015
+
+@_typing.final
+class ListItemsHttpRequest(_message.Message):
+    """Asks for a page of a conversation's items; see Page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """The conversation's id."""
+    after: _builtins.str
+    """The id of the item before the page."""
+    before: _builtins.str
+    """The id of the item after the page."""
+    limit: _builtins.int
+    """The most items on the page."""
+    order: _builtins.str
+    """"asc" or "desc"."""
+    def __init__(
+        self,
+        *,
+        conversation_id: _builtins.str = ...,
+        after: _builtins.str | None = ...,
+        before: _builtins.str | None = ...,
+        limit: _builtins.int | None = ...,
+        order: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "_before", b"_before", "_limit", b"_limit", "_order", b"_order", "after", b"after", "before", b"before", "limit", b"limit", "order", b"order"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "_before", b"_before", "_limit", b"_limit", "_order", b"_order", "after", b"after", "before", b"before", "conversation_id", b"conversation_id", "limit", b"limit", "order", b"order"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
+    _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
+    _WhichOneofReturnType__before: _TypeAlias = _typing.Literal["before"]  # noqa: Y015
+    _WhichOneofArgType__before: _TypeAlias = _typing.Literal["_before", b"_before"]  # noqa: Y015
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    _WhichOneofReturnType__order: _TypeAlias = _typing.Literal["order"]  # noqa: Y015
+    _WhichOneofArgType__order: _TypeAlias = _typing.Literal["_order", b"_order"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after) -> _WhichOneofReturnType__after | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__before) -> _WhichOneofReturnType__before | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__order) -> _WhichOneofReturnType__order | None: ...
+
+Global___ListItemsHttpRequest: _TypeAlias = ListItemsHttpRequest  # noqa: Y015
+
+@_typing.final
+class GetItemHttpRequest(_message.Message):
+    """Asks for one item of a conversation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    ITEM_ID_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """The conversation's id."""
+    item_id: _builtins.str
+    """The item's id."""
+    def __init__(
+        self,
+        *,
+        conversation_id: _builtins.str = ...,
+        item_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "item_id", b"item_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetItemHttpRequest: _TypeAlias = GetItemHttpRequest  # noqa: Y015
+
+@_typing.final
+class DeleteItemHttpRequest(_message.Message):
+    """Removes one item from a conversation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONVERSATION_ID_FIELD_NUMBER: _builtins.int
+    ITEM_ID_FIELD_NUMBER: _builtins.int
+    conversation_id: _builtins.str
+    """The conversation's id."""
+    item_id: _builtins.str
+    """The item's id."""
+    def __init__(
+        self,
+        *,
+        conversation_id: _builtins.str = ...,
+        item_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conversation_id", b"conversation_id", "item_id", b"item_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteItemHttpRequest: _TypeAlias = DeleteItemHttpRequest  # noqa: Y015

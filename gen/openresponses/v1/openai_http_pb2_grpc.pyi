@@ -48,6 +48,34 @@ class OpenAIHttpServiceStub:
     Every message holds whole events. A stream that has been silent for 15 s gets a comment line. Statuses
     are those of ResponsesService.StreamResponse.
     """
+    GetResponse: _grpc.UnaryStreamMultiCallable[_openai_http_pb2.GetResponseHttpRequest, _httpbody_pb2.HttpBody]
+    """Returns a kept response: one JSON document, or its events when the query says `stream=true`."""
+    DeleteResponse: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.DeleteResponseHttpRequest, _httpbody_pb2.HttpBody]
+    """Forgets a kept response."""
+    CancelResponse: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.CancelResponseHttpRequest, _httpbody_pb2.HttpBody]
+    """Ends a response that is made in the background."""
+    ListInputItems: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.ListInputItemsHttpRequest, _httpbody_pb2.HttpBody]
+    """Lists a page of the input items of a kept response."""
+    CountInputTokens: _grpc.UnaryUnaryMultiCallable[_httpbody_pb2.HttpBody, _httpbody_pb2.HttpBody]
+    """Counts the tokens of a request's prompt."""
+    CompactResponse: _grpc.UnaryUnaryMultiCallable[_httpbody_pb2.HttpBody, _httpbody_pb2.HttpBody]
+    """Makes a conversation compact."""
+    CreateConversation: _grpc.UnaryUnaryMultiCallable[_httpbody_pb2.HttpBody, _httpbody_pb2.HttpBody]
+    """Creates a conversation."""
+    GetConversation: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.GetConversationHttpRequest, _httpbody_pb2.HttpBody]
+    """Returns a conversation."""
+    UpdateConversation: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.UpdateConversationHttpRequest, _httpbody_pb2.HttpBody]
+    """Replaces a conversation's metadata."""
+    DeleteConversation: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.DeleteConversationHttpRequest, _httpbody_pb2.HttpBody]
+    """Forgets a conversation."""
+    CreateItems: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.CreateItemsHttpRequest, _httpbody_pb2.HttpBody]
+    """Adds items to a conversation."""
+    ListItems: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.ListItemsHttpRequest, _httpbody_pb2.HttpBody]
+    """Lists a page of a conversation's items."""
+    GetItem: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.GetItemHttpRequest, _httpbody_pb2.HttpBody]
+    """Returns one item of a conversation."""
+    DeleteItem: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.DeleteItemHttpRequest, _httpbody_pb2.HttpBody]
+    """Removes one item from a conversation."""
     ListModels: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.ListModelsHttpRequest, _httpbody_pb2.HttpBody]
     """Lists the models that requests may name."""
     GetModel: _grpc.UnaryUnaryMultiCallable[_openai_http_pb2.GetModelHttpRequest, _httpbody_pb2.HttpBody]
@@ -70,6 +98,34 @@ class OpenAIHttpServiceAsyncStub(OpenAIHttpServiceStub):
     Every message holds whole events. A stream that has been silent for 15 s gets a comment line. Statuses
     are those of ResponsesService.StreamResponse.
     """
+    GetResponse: _aio.UnaryStreamMultiCallable[_openai_http_pb2.GetResponseHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Returns a kept response: one JSON document, or its events when the query says `stream=true`."""
+    DeleteResponse: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.DeleteResponseHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Forgets a kept response."""
+    CancelResponse: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.CancelResponseHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Ends a response that is made in the background."""
+    ListInputItems: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.ListInputItemsHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Lists a page of the input items of a kept response."""
+    CountInputTokens: _aio.UnaryUnaryMultiCallable[_httpbody_pb2.HttpBody, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Counts the tokens of a request's prompt."""
+    CompactResponse: _aio.UnaryUnaryMultiCallable[_httpbody_pb2.HttpBody, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Makes a conversation compact."""
+    CreateConversation: _aio.UnaryUnaryMultiCallable[_httpbody_pb2.HttpBody, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Creates a conversation."""
+    GetConversation: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.GetConversationHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Returns a conversation."""
+    UpdateConversation: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.UpdateConversationHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Replaces a conversation's metadata."""
+    DeleteConversation: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.DeleteConversationHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Forgets a conversation."""
+    CreateItems: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.CreateItemsHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Adds items to a conversation."""
+    ListItems: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.ListItemsHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Lists a page of a conversation's items."""
+    GetItem: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.GetItemHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Returns one item of a conversation."""
+    DeleteItem: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.DeleteItemHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
+    """Removes one item from a conversation."""
     ListModels: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.ListModelsHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
     """Lists the models that requests may name."""
     GetModel: _aio.UnaryUnaryMultiCallable[_openai_http_pb2.GetModelHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
@@ -95,6 +151,118 @@ class OpenAIHttpServiceServicer(metaclass=_abc_1.ABCMeta):
         Every message holds whole events. A stream that has been silent for 15 s gets a comment line. Statuses
         are those of ResponsesService.StreamResponse.
         """
+
+    @_abc_1.abstractmethod
+    def GetResponse(
+        self,
+        request: _openai_http_pb2.GetResponseHttpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_httpbody_pb2.HttpBody], _abc.AsyncIterator[_httpbody_pb2.HttpBody]]:
+        """Returns a kept response: one JSON document, or its events when the query says `stream=true`."""
+
+    @_abc_1.abstractmethod
+    def DeleteResponse(
+        self,
+        request: _openai_http_pb2.DeleteResponseHttpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Forgets a kept response."""
+
+    @_abc_1.abstractmethod
+    def CancelResponse(
+        self,
+        request: _openai_http_pb2.CancelResponseHttpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Ends a response that is made in the background."""
+
+    @_abc_1.abstractmethod
+    def ListInputItems(
+        self,
+        request: _openai_http_pb2.ListInputItemsHttpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Lists a page of the input items of a kept response."""
+
+    @_abc_1.abstractmethod
+    def CountInputTokens(
+        self,
+        request: _httpbody_pb2.HttpBody,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Counts the tokens of a request's prompt."""
+
+    @_abc_1.abstractmethod
+    def CompactResponse(
+        self,
+        request: _httpbody_pb2.HttpBody,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Makes a conversation compact."""
+
+    @_abc_1.abstractmethod
+    def CreateConversation(
+        self,
+        request: _httpbody_pb2.HttpBody,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Creates a conversation."""
+
+    @_abc_1.abstractmethod
+    def GetConversation(
+        self,
+        request: _openai_http_pb2.GetConversationHttpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Returns a conversation."""
+
+    @_abc_1.abstractmethod
+    def UpdateConversation(
+        self,
+        request: _openai_http_pb2.UpdateConversationHttpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Replaces a conversation's metadata."""
+
+    @_abc_1.abstractmethod
+    def DeleteConversation(
+        self,
+        request: _openai_http_pb2.DeleteConversationHttpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Forgets a conversation."""
+
+    @_abc_1.abstractmethod
+    def CreateItems(
+        self,
+        request: _openai_http_pb2.CreateItemsHttpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Adds items to a conversation."""
+
+    @_abc_1.abstractmethod
+    def ListItems(
+        self,
+        request: _openai_http_pb2.ListItemsHttpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Lists a page of a conversation's items."""
+
+    @_abc_1.abstractmethod
+    def GetItem(
+        self,
+        request: _openai_http_pb2.GetItemHttpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Returns one item of a conversation."""
+
+    @_abc_1.abstractmethod
+    def DeleteItem(
+        self,
+        request: _openai_http_pb2.DeleteItemHttpRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_httpbody_pb2.HttpBody, _abc.Awaitable[_httpbody_pb2.HttpBody]]:
+        """Removes one item from a conversation."""
 
     @_abc_1.abstractmethod
     def ListModels(

@@ -141,9 +141,9 @@ class Response(_message.Message):
     top_logprobs: _builtins.int
     """How many alternatives each log-probability comes with, 0 to 20."""
     presence_penalty: _builtins.float
-    """Always 0: the sampler has no such penalty. Open Responses asks for the key."""
+    """How much tokens that have occurred were made less likely, -2 to 2."""
     frequency_penalty: _builtins.float
-    """Always 0: the sampler has no such penalty. Open Responses asks for the key."""
+    """The same, for each time that they have occurred, -2 to 2."""
     truncation: Global___Truncation.ValueType
     """What happens when the input outgrows the context. Always set."""
     previous_response_id: _builtins.str

@@ -6,6 +6,7 @@ import warnings
 from openresponses.v1 import event_pb2 as openresponses_dot_v1_dot_event__pb2
 from openresponses.v1 import response_pb2 as openresponses_dot_v1_dot_response__pb2
 from openresponses.v1 import service_pb2 as openresponses_dot_v1_dot_service__pb2
+from openresponses.v1 import stored_pb2 as openresponses_dot_v1_dot_stored__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -28,7 +29,10 @@ if _version_not_supported:
 
 
 class ResponsesServiceStub:
-    """Creates responses of a model.
+    """Creates responses of a model, and keeps them.
+
+    A kept response belongs to the API key (`authorization: Bearer KEY` in the call's metadata) that it was
+    created with.
 
     Errors are gRPC statuses. They carry a google.rpc.ErrorInfo, whose reason is OpenAI's error code and whose
     metadata has the request field at fault as `param`, and a google.rpc.RetryInfo where trying again helps.
@@ -50,6 +54,41 @@ class ResponsesServiceStub:
                 request_serializer=openresponses_dot_v1_dot_service__pb2.CreateResponseRequest.SerializeToString,
                 response_deserializer=openresponses_dot_v1_dot_response__pb2.Response.FromString,
                 _registered_method=True)
+        self.GetResponse = channel.unary_unary(
+                '/openresponses.v1.ResponsesService/GetResponse',
+                request_serializer=openresponses_dot_v1_dot_stored__pb2.GetResponseRequest.SerializeToString,
+                response_deserializer=openresponses_dot_v1_dot_response__pb2.Response.FromString,
+                _registered_method=True)
+        self.ResumeResponse = channel.unary_stream(
+                '/openresponses.v1.ResponsesService/ResumeResponse',
+                request_serializer=openresponses_dot_v1_dot_stored__pb2.ResumeResponseRequest.SerializeToString,
+                response_deserializer=openresponses_dot_v1_dot_event__pb2.ResponseStreamEvent.FromString,
+                _registered_method=True)
+        self.CancelResponse = channel.unary_unary(
+                '/openresponses.v1.ResponsesService/CancelResponse',
+                request_serializer=openresponses_dot_v1_dot_stored__pb2.CancelResponseRequest.SerializeToString,
+                response_deserializer=openresponses_dot_v1_dot_response__pb2.Response.FromString,
+                _registered_method=True)
+        self.DeleteResponse = channel.unary_unary(
+                '/openresponses.v1.ResponsesService/DeleteResponse',
+                request_serializer=openresponses_dot_v1_dot_stored__pb2.DeleteResponseRequest.SerializeToString,
+                response_deserializer=openresponses_dot_v1_dot_stored__pb2.DeletedResponse.FromString,
+                _registered_method=True)
+        self.ListInputItems = channel.unary_unary(
+                '/openresponses.v1.ResponsesService/ListInputItems',
+                request_serializer=openresponses_dot_v1_dot_stored__pb2.ListInputItemsRequest.SerializeToString,
+                response_deserializer=openresponses_dot_v1_dot_stored__pb2.ItemList.FromString,
+                _registered_method=True)
+        self.CountInputTokens = channel.unary_unary(
+                '/openresponses.v1.ResponsesService/CountInputTokens',
+                request_serializer=openresponses_dot_v1_dot_service__pb2.CreateResponseRequest.SerializeToString,
+                response_deserializer=openresponses_dot_v1_dot_stored__pb2.InputTokenCount.FromString,
+                _registered_method=True)
+        self.CompactResponse = channel.unary_unary(
+                '/openresponses.v1.ResponsesService/CompactResponse',
+                request_serializer=openresponses_dot_v1_dot_service__pb2.CreateResponseRequest.SerializeToString,
+                response_deserializer=openresponses_dot_v1_dot_stored__pb2.CompactedResponse.FromString,
+                _registered_method=True)
         self.ListModels = channel.unary_unary(
                 '/openresponses.v1.ResponsesService/ListModels',
                 request_serializer=openresponses_dot_v1_dot_service__pb2.ListModelsRequest.SerializeToString,
@@ -58,7 +97,10 @@ class ResponsesServiceStub:
 
 
 class ResponsesServiceServicer:
-    """Creates responses of a model.
+    """Creates responses of a model, and keeps them.
+
+    A kept response belongs to the API key (`authorization: Bearer KEY` in the call's metadata) that it was
+    created with.
 
     Errors are gRPC statuses. They carry a google.rpc.ErrorInfo, whose reason is OpenAI's error code and whose
     metadata has the request field at fault as `param`, and a google.rpc.RetryInfo where trying again helps.
@@ -71,6 +113,9 @@ class ResponsesServiceServicer:
         fails midway is an event. A failure before the first event is a status: INVALID_ARGUMENT (a field is
         wrong), NOT_FOUND (no such model), RESOURCE_EXHAUSTED (too many requests at once; retry after the delay
         in RetryInfo), UNAVAILABLE (the server is starting or stopping). Cancelling the call stops the model.
+
+        With `background` set, the stream follows the response as ResumeResponse does, and cancelling the call
+        stops nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -79,6 +124,61 @@ class ResponsesServiceServicer:
     def CreateResponse(self, request, context):
         """Creates a response and returns it whole, whether it was completed or cut short. Statuses are those of
         StreamResponse, and INTERNAL where the model fails midway. Cancelling the call stops the model.
+
+        With `background` set, the response is returned at once, queued, and is made without a client waiting.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetResponse(self, request, context):
+        """Returns a kept response as it stands. NOT_FOUND when there is none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeResponse(self, request, context):
+        """Streams the events of a response that was made in the background: those there are, then those to come,
+        up to the terminal one. Any number of clients may do so, from any event on, at any time while the response
+        is kept. INVALID_ARGUMENT when it was not made in the background.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelResponse(self, request, context):
+        """Ends a response that is made in the background, and returns it. One that has ended is returned as it is.
+        INVALID_ARGUMENT when it was not made in the background.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteResponse(self, request, context):
+        """Forgets a kept response.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListInputItems(self, request, context):
+        """Lists a page of the input items that a kept response was made from.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountInputTokens(self, request, context):
+        """Counts the tokens of the prompt that a request would have; nothing is created.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompactResponse(self, request, context):
+        """Makes a conversation compact, to go on with less input. Of the request, `model`, `input`, `instructions`
+        and `previous_response_id` count.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -104,6 +204,41 @@ def add_ResponsesServiceServicer_to_server(servicer, server):
                     request_deserializer=openresponses_dot_v1_dot_service__pb2.CreateResponseRequest.FromString,
                     response_serializer=openresponses_dot_v1_dot_response__pb2.Response.SerializeToString,
             ),
+            'GetResponse': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetResponse,
+                    request_deserializer=openresponses_dot_v1_dot_stored__pb2.GetResponseRequest.FromString,
+                    response_serializer=openresponses_dot_v1_dot_response__pb2.Response.SerializeToString,
+            ),
+            'ResumeResponse': grpc.unary_stream_rpc_method_handler(
+                    servicer.ResumeResponse,
+                    request_deserializer=openresponses_dot_v1_dot_stored__pb2.ResumeResponseRequest.FromString,
+                    response_serializer=openresponses_dot_v1_dot_event__pb2.ResponseStreamEvent.SerializeToString,
+            ),
+            'CancelResponse': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelResponse,
+                    request_deserializer=openresponses_dot_v1_dot_stored__pb2.CancelResponseRequest.FromString,
+                    response_serializer=openresponses_dot_v1_dot_response__pb2.Response.SerializeToString,
+            ),
+            'DeleteResponse': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteResponse,
+                    request_deserializer=openresponses_dot_v1_dot_stored__pb2.DeleteResponseRequest.FromString,
+                    response_serializer=openresponses_dot_v1_dot_stored__pb2.DeletedResponse.SerializeToString,
+            ),
+            'ListInputItems': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListInputItems,
+                    request_deserializer=openresponses_dot_v1_dot_stored__pb2.ListInputItemsRequest.FromString,
+                    response_serializer=openresponses_dot_v1_dot_stored__pb2.ItemList.SerializeToString,
+            ),
+            'CountInputTokens': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountInputTokens,
+                    request_deserializer=openresponses_dot_v1_dot_service__pb2.CreateResponseRequest.FromString,
+                    response_serializer=openresponses_dot_v1_dot_stored__pb2.InputTokenCount.SerializeToString,
+            ),
+            'CompactResponse': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompactResponse,
+                    request_deserializer=openresponses_dot_v1_dot_service__pb2.CreateResponseRequest.FromString,
+                    response_serializer=openresponses_dot_v1_dot_stored__pb2.CompactedResponse.SerializeToString,
+            ),
             'ListModels': grpc.unary_unary_rpc_method_handler(
                     servicer.ListModels,
                     request_deserializer=openresponses_dot_v1_dot_service__pb2.ListModelsRequest.FromString,
@@ -118,7 +253,10 @@ def add_ResponsesServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ResponsesService:
-    """Creates responses of a model.
+    """Creates responses of a model, and keeps them.
+
+    A kept response belongs to the API key (`authorization: Bearer KEY` in the call's metadata) that it was
+    created with.
 
     Errors are gRPC statuses. They carry a google.rpc.ErrorInfo, whose reason is OpenAI's error code and whose
     metadata has the request field at fault as `param`, and a google.rpc.RetryInfo where trying again helps.
@@ -168,6 +306,195 @@ class ResponsesService:
             '/openresponses.v1.ResponsesService/CreateResponse',
             openresponses_dot_v1_dot_service__pb2.CreateResponseRequest.SerializeToString,
             openresponses_dot_v1_dot_response__pb2.Response.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetResponse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/openresponses.v1.ResponsesService/GetResponse',
+            openresponses_dot_v1_dot_stored__pb2.GetResponseRequest.SerializeToString,
+            openresponses_dot_v1_dot_response__pb2.Response.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeResponse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/openresponses.v1.ResponsesService/ResumeResponse',
+            openresponses_dot_v1_dot_stored__pb2.ResumeResponseRequest.SerializeToString,
+            openresponses_dot_v1_dot_event__pb2.ResponseStreamEvent.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelResponse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/openresponses.v1.ResponsesService/CancelResponse',
+            openresponses_dot_v1_dot_stored__pb2.CancelResponseRequest.SerializeToString,
+            openresponses_dot_v1_dot_response__pb2.Response.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteResponse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/openresponses.v1.ResponsesService/DeleteResponse',
+            openresponses_dot_v1_dot_stored__pb2.DeleteResponseRequest.SerializeToString,
+            openresponses_dot_v1_dot_stored__pb2.DeletedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListInputItems(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/openresponses.v1.ResponsesService/ListInputItems',
+            openresponses_dot_v1_dot_stored__pb2.ListInputItemsRequest.SerializeToString,
+            openresponses_dot_v1_dot_stored__pb2.ItemList.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountInputTokens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/openresponses.v1.ResponsesService/CountInputTokens',
+            openresponses_dot_v1_dot_service__pb2.CreateResponseRequest.SerializeToString,
+            openresponses_dot_v1_dot_stored__pb2.InputTokenCount.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompactResponse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/openresponses.v1.ResponsesService/CompactResponse',
+            openresponses_dot_v1_dot_service__pb2.CreateResponseRequest.SerializeToString,
+            openresponses_dot_v1_dot_stored__pb2.CompactedResponse.FromString,
             options,
             channel_credentials,
             insecure,

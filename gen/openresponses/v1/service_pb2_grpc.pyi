@@ -8,6 +8,7 @@ from grpc import aio as _aio
 from openresponses.v1 import event_pb2 as _event_pb2
 from openresponses.v1 import response_pb2 as _response_pb2
 from openresponses.v1 import service_pb2 as _service_pb2
+from openresponses.v1 import stored_pb2 as _stored_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -29,7 +30,10 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ResponsesServiceStub:
-    """Creates responses of a model.
+    """Creates responses of a model, and keeps them.
+
+    A kept response belongs to the API key (`authorization: Bearer KEY` in the call's metadata) that it was
+    created with.
 
     Errors are gRPC statuses. They carry a google.rpc.ErrorInfo, whose reason is OpenAI's error code and whose
     metadata has the request field at fault as `param`, and a google.rpc.RetryInfo where trying again helps.
@@ -46,17 +50,46 @@ class ResponsesServiceStub:
     fails midway is an event. A failure before the first event is a status: INVALID_ARGUMENT (a field is
     wrong), NOT_FOUND (no such model), RESOURCE_EXHAUSTED (too many requests at once; retry after the delay
     in RetryInfo), UNAVAILABLE (the server is starting or stopping). Cancelling the call stops the model.
+
+    With `background` set, the stream follows the response as ResumeResponse does, and cancelling the call
+    stops nothing.
     """
     CreateResponse: _grpc.UnaryUnaryMultiCallable[_service_pb2.CreateResponseRequest, _response_pb2.Response]
     """Creates a response and returns it whole, whether it was completed or cut short. Statuses are those of
     StreamResponse, and INTERNAL where the model fails midway. Cancelling the call stops the model.
+
+    With `background` set, the response is returned at once, queued, and is made without a client waiting.
+    """
+    GetResponse: _grpc.UnaryUnaryMultiCallable[_stored_pb2.GetResponseRequest, _response_pb2.Response]
+    """Returns a kept response as it stands. NOT_FOUND when there is none."""
+    ResumeResponse: _grpc.UnaryStreamMultiCallable[_stored_pb2.ResumeResponseRequest, _event_pb2.ResponseStreamEvent]
+    """Streams the events of a response that was made in the background: those there are, then those to come,
+    up to the terminal one. Any number of clients may do so, from any event on, at any time while the response
+    is kept. INVALID_ARGUMENT when it was not made in the background.
+    """
+    CancelResponse: _grpc.UnaryUnaryMultiCallable[_stored_pb2.CancelResponseRequest, _response_pb2.Response]
+    """Ends a response that is made in the background, and returns it. One that has ended is returned as it is.
+    INVALID_ARGUMENT when it was not made in the background.
+    """
+    DeleteResponse: _grpc.UnaryUnaryMultiCallable[_stored_pb2.DeleteResponseRequest, _stored_pb2.DeletedResponse]
+    """Forgets a kept response."""
+    ListInputItems: _grpc.UnaryUnaryMultiCallable[_stored_pb2.ListInputItemsRequest, _stored_pb2.ItemList]
+    """Lists a page of the input items that a kept response was made from."""
+    CountInputTokens: _grpc.UnaryUnaryMultiCallable[_service_pb2.CreateResponseRequest, _stored_pb2.InputTokenCount]
+    """Counts the tokens of the prompt that a request would have; nothing is created."""
+    CompactResponse: _grpc.UnaryUnaryMultiCallable[_service_pb2.CreateResponseRequest, _stored_pb2.CompactedResponse]
+    """Makes a conversation compact, to go on with less input. Of the request, `model`, `input`, `instructions`
+    and `previous_response_id` count.
     """
     ListModels: _grpc.UnaryUnaryMultiCallable[_service_pb2.ListModelsRequest, _service_pb2.ListModelsResponse]
     """Lists the models that requests may name."""
 
 @_typing.type_check_only
 class ResponsesServiceAsyncStub(ResponsesServiceStub):
-    """Creates responses of a model.
+    """Creates responses of a model, and keeps them.
+
+    A kept response belongs to the API key (`authorization: Bearer KEY` in the call's metadata) that it was
+    created with.
 
     Errors are gRPC statuses. They carry a google.rpc.ErrorInfo, whose reason is OpenAI's error code and whose
     metadata has the request field at fault as `param`, and a google.rpc.RetryInfo where trying again helps.
@@ -70,16 +103,45 @@ class ResponsesServiceAsyncStub(ResponsesServiceStub):
     fails midway is an event. A failure before the first event is a status: INVALID_ARGUMENT (a field is
     wrong), NOT_FOUND (no such model), RESOURCE_EXHAUSTED (too many requests at once; retry after the delay
     in RetryInfo), UNAVAILABLE (the server is starting or stopping). Cancelling the call stops the model.
+
+    With `background` set, the stream follows the response as ResumeResponse does, and cancelling the call
+    stops nothing.
     """
     CreateResponse: _aio.UnaryUnaryMultiCallable[_service_pb2.CreateResponseRequest, _response_pb2.Response]  # type: ignore[assignment]
     """Creates a response and returns it whole, whether it was completed or cut short. Statuses are those of
     StreamResponse, and INTERNAL where the model fails midway. Cancelling the call stops the model.
+
+    With `background` set, the response is returned at once, queued, and is made without a client waiting.
+    """
+    GetResponse: _aio.UnaryUnaryMultiCallable[_stored_pb2.GetResponseRequest, _response_pb2.Response]  # type: ignore[assignment]
+    """Returns a kept response as it stands. NOT_FOUND when there is none."""
+    ResumeResponse: _aio.UnaryStreamMultiCallable[_stored_pb2.ResumeResponseRequest, _event_pb2.ResponseStreamEvent]  # type: ignore[assignment]
+    """Streams the events of a response that was made in the background: those there are, then those to come,
+    up to the terminal one. Any number of clients may do so, from any event on, at any time while the response
+    is kept. INVALID_ARGUMENT when it was not made in the background.
+    """
+    CancelResponse: _aio.UnaryUnaryMultiCallable[_stored_pb2.CancelResponseRequest, _response_pb2.Response]  # type: ignore[assignment]
+    """Ends a response that is made in the background, and returns it. One that has ended is returned as it is.
+    INVALID_ARGUMENT when it was not made in the background.
+    """
+    DeleteResponse: _aio.UnaryUnaryMultiCallable[_stored_pb2.DeleteResponseRequest, _stored_pb2.DeletedResponse]  # type: ignore[assignment]
+    """Forgets a kept response."""
+    ListInputItems: _aio.UnaryUnaryMultiCallable[_stored_pb2.ListInputItemsRequest, _stored_pb2.ItemList]  # type: ignore[assignment]
+    """Lists a page of the input items that a kept response was made from."""
+    CountInputTokens: _aio.UnaryUnaryMultiCallable[_service_pb2.CreateResponseRequest, _stored_pb2.InputTokenCount]  # type: ignore[assignment]
+    """Counts the tokens of the prompt that a request would have; nothing is created."""
+    CompactResponse: _aio.UnaryUnaryMultiCallable[_service_pb2.CreateResponseRequest, _stored_pb2.CompactedResponse]  # type: ignore[assignment]
+    """Makes a conversation compact, to go on with less input. Of the request, `model`, `input`, `instructions`
+    and `previous_response_id` count.
     """
     ListModels: _aio.UnaryUnaryMultiCallable[_service_pb2.ListModelsRequest, _service_pb2.ListModelsResponse]  # type: ignore[assignment]
     """Lists the models that requests may name."""
 
 class ResponsesServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Creates responses of a model.
+    """Creates responses of a model, and keeps them.
+
+    A kept response belongs to the API key (`authorization: Bearer KEY` in the call's metadata) that it was
+    created with.
 
     Errors are gRPC statuses. They carry a google.rpc.ErrorInfo, whose reason is OpenAI's error code and whose
     metadata has the request field at fault as `param`, and a google.rpc.RetryInfo where trying again helps.
@@ -97,6 +159,9 @@ class ResponsesServiceServicer(metaclass=_abc_1.ABCMeta):
         fails midway is an event. A failure before the first event is a status: INVALID_ARGUMENT (a field is
         wrong), NOT_FOUND (no such model), RESOURCE_EXHAUSTED (too many requests at once; retry after the delay
         in RetryInfo), UNAVAILABLE (the server is starting or stopping). Cancelling the call stops the model.
+
+        With `background` set, the stream follows the response as ResumeResponse does, and cancelling the call
+        stops nothing.
         """
 
     @_abc_1.abstractmethod
@@ -107,6 +172,71 @@ class ResponsesServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_response_pb2.Response, _abc.Awaitable[_response_pb2.Response]]:
         """Creates a response and returns it whole, whether it was completed or cut short. Statuses are those of
         StreamResponse, and INTERNAL where the model fails midway. Cancelling the call stops the model.
+
+        With `background` set, the response is returned at once, queued, and is made without a client waiting.
+        """
+
+    @_abc_1.abstractmethod
+    def GetResponse(
+        self,
+        request: _stored_pb2.GetResponseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_response_pb2.Response, _abc.Awaitable[_response_pb2.Response]]:
+        """Returns a kept response as it stands. NOT_FOUND when there is none."""
+
+    @_abc_1.abstractmethod
+    def ResumeResponse(
+        self,
+        request: _stored_pb2.ResumeResponseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_event_pb2.ResponseStreamEvent], _abc.AsyncIterator[_event_pb2.ResponseStreamEvent]]:
+        """Streams the events of a response that was made in the background: those there are, then those to come,
+        up to the terminal one. Any number of clients may do so, from any event on, at any time while the response
+        is kept. INVALID_ARGUMENT when it was not made in the background.
+        """
+
+    @_abc_1.abstractmethod
+    def CancelResponse(
+        self,
+        request: _stored_pb2.CancelResponseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_response_pb2.Response, _abc.Awaitable[_response_pb2.Response]]:
+        """Ends a response that is made in the background, and returns it. One that has ended is returned as it is.
+        INVALID_ARGUMENT when it was not made in the background.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteResponse(
+        self,
+        request: _stored_pb2.DeleteResponseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_stored_pb2.DeletedResponse, _abc.Awaitable[_stored_pb2.DeletedResponse]]:
+        """Forgets a kept response."""
+
+    @_abc_1.abstractmethod
+    def ListInputItems(
+        self,
+        request: _stored_pb2.ListInputItemsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_stored_pb2.ItemList, _abc.Awaitable[_stored_pb2.ItemList]]:
+        """Lists a page of the input items that a kept response was made from."""
+
+    @_abc_1.abstractmethod
+    def CountInputTokens(
+        self,
+        request: _service_pb2.CreateResponseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_stored_pb2.InputTokenCount, _abc.Awaitable[_stored_pb2.InputTokenCount]]:
+        """Counts the tokens of the prompt that a request would have; nothing is created."""
+
+    @_abc_1.abstractmethod
+    def CompactResponse(
+        self,
+        request: _service_pb2.CreateResponseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_stored_pb2.CompactedResponse, _abc.Awaitable[_stored_pb2.CompactedResponse]]:
+        """Makes a conversation compact, to go on with less input. Of the request, `model`, `input`, `instructions`
+        and `previous_response_id` count.
         """
 
     @_abc_1.abstractmethod

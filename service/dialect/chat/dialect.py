@@ -6,11 +6,15 @@ the template write it. What the model writes comes as it is, in Harmony's text t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.chat.splitter import ChatSplitter
 from service.dialect.function_tools import function_names, parallel_tool_calls
 from service.dialect.harmony import vocabulary
+from service.dialect.harmony.input_items import check_items
 from service.dialect.harmony.prompt import render
 
 
@@ -25,9 +29,13 @@ class ChatDialect:
         """Load the vocabulary, so that the first request does not wait for it."""
         vocabulary.load()
 
-    def render(self, request: CreateResponseRequest) -> list[int]:
+    def render(self, request: CreateResponseRequest, history: Sequence[InputItem] = ()) -> list[int]:
         """Return the prompt, in Harmony."""
-        return render(request)
+        return render(request, history)
+
+    def check_items(self, items: Sequence[InputItem]) -> None:
+        """Check that items can stand in a prompt."""
+        check_items(items)
 
     def splitter(self, request: CreateResponseRequest) -> ChatSplitter:
         """Return a splitter for the turn that answers `request`."""

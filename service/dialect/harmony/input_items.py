@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from openresponses.v1.content_pb2 import InputContent, InputContentPart
@@ -30,28 +31,44 @@ _AUTHORS: Final = {
     ROLE_SYSTEM: "developer",
 }
 _CHANNELS: Final = {"": "final", "final_answer": "final", "commentary": "commentary"}
+_COMPACTED: Final = "Summary of the conversation so far:\n\n"
 _FUNCTION_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def input_messages(source: Input) -> list[Message]:
-    """Return the input as messages.
+def input_messages(source: Input, history: Sequence[InputItem] = ()) -> list[Message]:
+    """Return the history and the input as messages.
 
     Raises:
         InvalidRequest: there is none, or an item cannot be rendered; `param` is its path.
 
     """
+    reader = _ItemReader()
+    before = [message for item in history for message in reader.messages(item, "previous_response_id")]
     match source.WhichOneof("input"):
         case "text" if source.text:
-            return [Message("user", source.text)]
+            return [*before, Message("user", source.text)]
         case "items" if source.items.items:
-            reader = _ItemReader()
-            return [
+            return before + [
                 message
                 for i, item in enumerate(source.items.items)
                 for message in reader.messages(item, f"input[{i}]")
             ]
+        case _ if before:
+            return before
         case _:
             raise InvalidRequest("input is missing: send a text, or a list of items.", param="input")
+
+
+def check_items(items: Sequence[InputItem]) -> None:
+    """Check that items can stand in a prompt; outputs may answer calls that stand before them.
+
+    Raises:
+        InvalidRequest: one cannot; `param` is its path.
+
+    """
+    for i, item in enumerate(items):
+        if not item.HasField("function_call_output"):
+            _ItemReader().messages(item, f"items[{i}]")
 
 
 class _ItemReader:
@@ -69,6 +86,8 @@ class _ItemReader:
                 return [_message(item.message, path)]
             case "reasoning":
                 return _reasoning(item.reasoning)
+            case "compaction":
+                return [Message("developer", f"{_COMPACTED}{item.compaction.encrypted_content}")]
             case "function_call":
                 return [self._call(item.function_call, path)]
             case "function_call_output":

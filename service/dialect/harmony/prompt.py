@@ -17,6 +17,7 @@ from itertools import takewhile
 from typing import Final
 
 import openai_harmony as harmony
+from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.harmony.input_items import input_messages
@@ -37,8 +38,15 @@ _EFFORTS: Final = {
 }
 
 
-def render(request: CreateResponseRequest, *, conversation_start_date: str | None = None) -> list[int]:
-    """Return the prompt's tokens. `conversation_start_date` is a date as YYYY-MM-DD, told to the model.
+def render(
+    request: CreateResponseRequest,
+    history: Sequence[InputItem] = (),
+    *,
+    conversation_start_date: str | None = None,
+) -> list[int]:
+    """Return the prompt's tokens, with `history` before the request's own input.
+
+    `conversation_start_date` is a date as YYYY-MM-DD, told to the model.
 
     Raises:
         InvalidRequest: the input is missing, or an item or tool cannot be rendered; `param` names it.
@@ -46,7 +54,7 @@ def render(request: CreateResponseRequest, *, conversation_start_date: str | Non
     """
     effort = _effort(request)
     tools = tools_section(request)
-    messages = input_messages(request.input)
+    messages = input_messages(request.input, history)
     opening = [message.text for message in takewhile(_is_developer, messages)]
     instructions = "\n\n".join(filter(None, [request.instructions, *opening]))
 

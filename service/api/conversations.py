@@ -1,0 +1,96 @@
+"""Conversations, created and changed by clients. Everything here belongs to an owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from openresponses.v1.conversation_pb2 import (
+    ConversationResource,
+    CreateConversationRequest,
+    CreateItemsRequest,
+    DeletedConversation,
+    UpdateConversationRequest,
+)
+from openresponses.v1.item_pb2 import InputItem
+from openresponses.v1.stored_pb2 import ItemList, Page
+
+from service.api.paging import page_of
+from service.errors import InvalidRequest
+from service.items import item_id
+from service.run.validation import check_metadata
+from service.store.conversations import ConversationStore
+
+MAX_NEW_ITEMS: Final = 20
+"""Most items that a request may add."""
+
+
+class Conversations:
+    """Looks after conversations. `check` raises InvalidRequest for items that no prompt could hold.
+
+    Unless said otherwise, every method raises NotFound when there is no such conversation that belongs to
+    `owner`.
+    """
+
+    def __init__(
+        self,
+        store: ConversationStore,
+        check: Callable[[Sequence[InputItem]], None],
+        clock: Callable[[], float],
+    ) -> None:
+        """`clock` gives Unix time in seconds."""
+        self._store = store
+        self._check = check
+        self._clock = clock
+
+    async def create(self, request: CreateConversationRequest, owner: str) -> ConversationResource:
+        """Begin a conversation.
+
+        Raises:
+            InvalidRequest: there are too many items or notes, or an item is wrong.
+
+        """
+        check_metadata(request.metadata)
+        if request.items:
+            self._check_items(request.items)
+        return await self._store.create(owner, request.items, dict(request.metadata), int(self._clock()))
+
+    async def get(self, conversation_id: str, owner: str) -> ConversationResource:
+        """Return a conversation."""
+        return await self._store.get(owner, conversation_id)
+
+    async def update(self, request: UpdateConversationRequest, owner: str) -> ConversationResource:
+        """Replace a conversation's notes. Raises InvalidRequest when there are too many."""
+        check_metadata(request.metadata)
+        metadata: Mapping[str, str] = request.metadata
+        return await self._store.set_metadata(owner, request.conversation_id, dict(metadata))
+
+    async def delete(self, conversation_id: str, owner: str) -> DeletedConversation:
+        """Forget a conversation and its items."""
+        await self._store.delete(owner, conversation_id)
+        return DeletedConversation(id=conversation_id, object="conversation.deleted", deleted=True)
+
+    async def add_items(self, request: CreateItemsRequest, owner: str) -> ItemList:
+        """Add items, and return them with their ids. Raises InvalidRequest as `create`."""
+        if not request.items:
+            raise InvalidRequest("items is missing: send a list of items.", param="items")
+        self._check_items(request.items)
+        added = await self._store.add(owner, request.conversation_id, request.items)
+        return ItemList(object="list", data=added, first_id=item_id(added[0]), last_id=item_id(added[-1]))
+
+    async def items(self, conversation_id: str, owner: str, page: Page) -> ItemList:
+        """Return a page of the items. Raises as `page_of`."""
+        return page_of(await self._store.items(owner, conversation_id), page)
+
+    async def item(self, conversation_id: str, wanted: str, owner: str) -> InputItem:
+        """Return one item. Raises NotFound when there is none."""
+        return await self._store.item(owner, conversation_id, wanted)
+
+    async def delete_item(self, conversation_id: str, wanted: str, owner: str) -> ConversationResource:
+        """Remove one item, and return the conversation. Raises NotFound when there is none."""
+        return await self._store.delete_item(owner, conversation_id, wanted)
+
+    def _check_items(self, items: Sequence[InputItem]) -> None:
+        if len(items) > MAX_NEW_ITEMS:
+            raise InvalidRequest(f"items may hold {MAX_NEW_ITEMS} items at most.", param="items")
+        self._check(items)

@@ -1,0 +1,183 @@
+"""Responses: created, continued, kept, and asked for again. Everything here belongs to an owner."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from openresponses.v1.event_pb2 import ResponseStreamEvent
+from openresponses.v1.item_pb2 import InputItem
+from openresponses.v1.response_pb2 import Response
+from openresponses.v1.service_pb2 import CreateResponseRequest
+from openresponses.v1.stored_pb2 import DeletedResponse, InputTokenCount, ItemList, Page
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.api.background import Background
+from service.api.context import ContextReader
+from service.api.paging import page_of
+from service.api.sealing import Sealer
+from service.errors import EngineFailed, InvalidRequest, ServiceError
+from service.items import as_items, with_ids
+from service.run.opening import is_kept
+from service.run.run import ResponseRunner, Run
+from service.store.ending import ended_response
+from service.store.responses import Chain, ResponseStore
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A request, ready to run."""
+
+    run: Run
+    kept_input: Sequence[InputItem] = ()
+    """What is new in the input, as it is kept."""
+    chain: Chain = field(default_factory=Chain)
+
+
+class Responses:
+    """Creates responses and looks after those that are kept. `new_id` gives unique alphanumeric texts."""
+
+    def __init__(
+        self,
+        runner: ResponseRunner,
+        store: ResponseStore,
+        context: ContextReader,
+        background: Background,
+        sealer: Sealer,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._runner = runner
+        self._store = store
+        self._context = context
+        self._background = background
+        self._sealer = sealer
+        self._new_id = new_id
+
+    async def stream(
+        self, request: CreateResponseRequest, owner: str
+    ) -> AsyncGenerator[list[ResponseStreamEvent], None]:
+        """Yield a new response's events in batches, as `ResponseRunner.run` does.
+
+        A response in the background goes on when the generator is closed; any other is aborted.
+
+        Raises:
+            ServiceError: before the first event only.
+
+        """
+        prepared = await self._prepare(request, owner)
+        if request.background:
+            response = await self._start(prepared, owner)
+            async with aclosing(self._background.follow(owner, response, -1)) as batches:
+                async for events in batches:
+                    yield events
+            return
+        async with aclosing(self._runner.run(prepared.run)) as batches:
+            async for events in batches:
+                if events and (ended := ended_response(events[-1])) and ended.store:
+                    ended.store = await self._save(owner, ended, prepared)
+                yield events
+
+    async def create(self, request: CreateResponseRequest, owner: str) -> Response:
+        """Run a response to its end and return it; one in the background is returned at once, queued.
+
+        Raises:
+            EngineFailed: the model failed on the way.
+            ServiceError: as `stream`.
+
+        """
+        if request.background:
+            return await self._start(await self._prepare(request, owner), owner)
+        events: list[ResponseStreamEvent] = []
+        async with aclosing(self.stream(request, owner)) as batches:
+            async for batch in batches:
+                events = batch or events
+        response = ended_response(events[-1])
+        assert response is not None
+        if events[-1].HasField("failed"):
+            raise EngineFailed(response.error.message)
+        return response
+
+    async def get(self, response_id: str, owner: str) -> Response:
+        """Return a kept response as it stands.
+
+        Raises:
+            NotFound: there is none of that id that belongs to `owner`.
+
+        """
+        return (await self._store.get(owner, response_id)).response
+
+    async def resume(
+        self, response_id: str, owner: str, after: int
+    ) -> AsyncGenerator[list[ResponseStreamEvent], None]:
+        """Yield the events behind number `after` of a response that was made in the background.
+
+        Raises:
+            NotFound: there is none of that id that belongs to `owner`.
+            InvalidRequest: it was not made in the background.
+
+        """
+        stored = await self._store.get(owner, response_id)
+        if not stored.background:
+            raise InvalidRequest(
+                "Only a response that was created with background: true can be streamed again; get this one "
+                "without stream.",
+                param="stream",
+            )
+        async with aclosing(self._background.follow(owner, stored.response, after)) as batches:
+            async for events in batches:
+                yield events
+
+    async def cancel(self, response_id: str, owner: str) -> Response:
+        """End a response that is made in the background, and return it. Raises as `resume`."""
+        return await self._background.cancel(owner, response_id)
+
+    async def delete(self, response_id: str, owner: str) -> DeletedResponse:
+        """Forget a response; one that is still made is ended first. Raises as `get`."""
+        if (await self._store.get(owner, response_id)).background:
+            await self._background.cancel(owner, response_id)
+        await self._store.delete(owner, response_id)
+        return DeletedResponse(id=response_id, object="response", deleted=True)
+
+    async def input_items(self, response_id: str, owner: str, page: Page) -> ItemList:
+        """Return a page of the input that was new in a response's request. Raises as `get` and `page_of`."""
+        return page_of((await self._store.get(owner, response_id)).input, page)
+
+    async def count_tokens(self, request: CreateResponseRequest, owner: str) -> InputTokenCount:
+        """Return how many tokens the prompt of a request has.
+
+        Raises:
+            ServiceError: the request is refused, as `stream` would.
+
+        """
+        prepared = await self._prepare(request, owner)
+        tokens = await self._runner.count_tokens(prepared.run)
+        return InputTokenCount(object="response.input_tokens", input_tokens=tokens)
+
+    async def _prepare(self, request: CreateResponseRequest, owner: str) -> _Prepared:
+        unique = self._new_id()
+        chain, history = await self._context.history(request, owner)
+        await self._context.resolve_references(request, owner)
+        kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
+        self._context.open_seals(request, owner)
+        run = Run(
+            request,
+            f"resp_{unique}",
+            history=history,
+            seal=lambda text: self._sealer.seal(owner, text),
+        )
+        return _Prepared(run, kept, chain)
+
+    async def _start(self, prepared: _Prepared, owner: str) -> Response:
+        return await self._background.start(owner, self._runner.run(prepared.run), prepared.kept_input)
+
+    async def _save(self, owner: str, response: Response, prepared: _Prepared) -> bool:
+        try:
+            return await self._store.save(owner, response, prepared.kept_input, prepared.chain)
+        except (OSError, SQLAlchemyError, ServiceError):
+            # The client has its answer all the same, and reads in it that it is not kept.
+            _log.exception("response %s cannot be kept", response.id)
+            return False

@@ -1,0 +1,51 @@
+"""Sealed texts: what only the server can read, and the client keeps for it.
+
+Reasoning goes round this way between requests that nothing is stored of. The seal is authenticated encryption
+(Fernet), bound to the API key that the text was made for. Keys rotate: the first seals, every one opens.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from service.errors import InvalidRequest
+
+
+class Sealer:
+    """Seals and opens texts."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        """`keys`: secrets of any form, at least one, the newest first."""
+        self._fernet = MultiFernet([Fernet(_derived(key)) for key in keys])
+
+    def seal(self, owner: str, text: str) -> str:
+        """Return the text sealed for an owner."""
+        return self._fernet.encrypt(f"{owner}\n{text}".encode()).decode()
+
+    def open(self, owner: str, sealed: str, path: str) -> str:
+        """Return a sealed text. `path`: the request field that it came in.
+
+        Raises:
+            InvalidRequest: it was not sealed here for this owner, or has been changed since.
+
+        """
+        try:
+            whose, _, text = self._fernet.decrypt(sealed).decode().partition("\n")
+        except (InvalidToken, UnicodeError):
+            whose = text = ""
+        if not whose or whose != owner:
+            raise InvalidRequest(
+                f"{path} cannot be read: it was not made by this server for this API key, or has been "
+                "changed. Send the item without it, or leave it out.",
+                code="invalid_encrypted_content",
+                param=path,
+            )
+        return text
+
+
+def _derived(key: str) -> bytes:
+    return base64.urlsafe_b64encode(hashlib.sha256(key.encode()).digest())

@@ -1,0 +1,118 @@
+"""Items as they go round: output that becomes input again, and input that is kept. Sans-IO."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from openresponses.v1.content_pb2 import (
+    InputContent,
+    InputContentPart,
+    InputContentPartList,
+    InputText,
+    OutputText,
+)
+from openresponses.v1.item_pb2 import ROLE_ASSISTANT, ROLE_USER, Input, InputItem, InputMessage, OutputItem
+from openresponses.v1.status_pb2 import ITEM_STATUS_COMPLETED, ITEM_STATUS_UNSPECIFIED
+
+from service.errors import InvalidRequest
+
+_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_ID_PREFIXES: Final = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "compaction": "cmp",
+}
+
+
+def as_input_item(item: OutputItem) -> InputItem:
+    """Return an item of a response's output as the input of a later request."""
+    if not item.HasField("message"):
+        # The two unions share their members and numbers, but for messages.
+        return InputItem.FromString(item.SerializeToString())
+    said = item.message
+    parts = [
+        InputContentPart(refusal=part.refusal)
+        if part.HasField("refusal")
+        else InputContentPart(output_text=part.output_text)
+        for part in said.content
+    ]
+    message = InputMessage(
+        id=said.id,
+        role=said.role,
+        status=said.status,
+        content=InputContent(parts=InputContentPartList(parts=parts)),
+    )
+    if said.HasField("phase"):
+        message.phase = said.phase
+    return InputItem(message=message)
+
+
+def as_items(source: Input) -> list[InputItem]:
+    """Return an input as items: a text is a message of the user."""
+    if source.WhichOneof("input") == "text":
+        return [InputItem(message=InputMessage(role=ROLE_USER, content=InputContent(text=source.text)))]
+    return list(source.items.items)
+
+
+def with_ids(items: Iterable[InputItem], unique: str) -> list[InputItem]:
+    """Return copies of items as they are kept: each has an id, and a message's content is a list of parts.
+
+    `unique`: alphanumeric text that new ids are made from.
+
+    Raises:
+        InvalidRequest: an id is none; `param` is its path.
+
+    """
+    return [_kept(item, unique, i) for i, item in enumerate(items)]
+
+
+def item_id(item: InputItem) -> str:
+    """Return the id of an item that is kept."""
+    return str(_member(item).id)
+
+
+def response_id_of(kept_item_id: str) -> str:
+    """Return the id of the response that an item of ours belongs to; items' ids are made from it."""
+    unique = kept_item_id.partition("_")[2]
+    return f"resp_{unique[:-5] if unique[-5:-4] == 'i' else unique[:-4]}"
+
+
+def _member(item: InputItem) -> Any:
+    return getattr(item, item.WhichOneof("item") or "")
+
+
+def _kept(item: InputItem, unique: str, index: int) -> InputItem:
+    kept = InputItem()
+    kept.CopyFrom(item)
+    if not item.WhichOneof("item") or item.HasField("unknown"):
+        # Refused where the prompt is rendered.
+        return kept
+    member = _member(kept)
+    if not member.id:
+        member.id = f"{_ID_PREFIXES.get(item.WhichOneof('item') or '', 'item')}_{unique}i{index:04x}"
+    elif not _ID.fullmatch(member.id):
+        raise InvalidRequest(
+            f"input[{index}].id must be 1 to 128 printable ASCII characters.", param=f"input[{index}].id"
+        )
+    if kept.HasField("message"):
+        _complete_message(kept.message)
+    return kept
+
+
+def _complete_message(message: InputMessage) -> None:
+    if message.status == ITEM_STATUS_UNSPECIFIED:
+        message.status = ITEM_STATUS_COMPLETED
+    if message.content.WhichOneof("content") == "text":
+        text = message.content.text
+        part = (
+            InputContentPart(output_text=OutputText(text=text))
+            if message.role == ROLE_ASSISTANT
+            else InputContentPart(input_text=InputText(text=text))
+        )
+        message.content.parts.parts.append(part)

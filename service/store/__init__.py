@@ -1,0 +1,1 @@
+"""What outlives a call: responses, their events, conversations, in one SQL database."""

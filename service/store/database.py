@@ -1,0 +1,124 @@
+"""The database: one SQLite file, or PostgreSQL where replicas share state. One code path for both.
+
+Transactions are short and never span an await on anything else. Those that write say so when they begin:
+SQLite then waits for its one write lock instead of failing halfway.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, event, make_url, select, text
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from service.errors import StartupError
+from service.store.tables import SECRETS
+
+_DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
+_BUSY_TIMEOUT_S: Final = 30.0
+_BEGIN: Final = "sqlite_begin"
+_MIGRATION_LOCK: Final = 0x6F70656E
+"""Any number: replicas that start together bring the database up to date one after another."""
+
+
+class Database:
+    """Connections to the database."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    @classmethod
+    async def open(cls, url: str) -> Database:
+        """Connect, and bring the tables up to date.
+
+        `url`: `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`.
+
+        Raises:
+            StartupError: the URL is wrong, or the database cannot be reached or written.
+
+        """
+        try:
+            parsed = make_url(url)
+            engine = create_async_engine(parsed.set(drivername=_DRIVERS[parsed.drivername]))
+        except (ArgumentError, KeyError, NoSuchModuleError) as error:
+            raise StartupError(
+                "The database must be sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME. See --database."
+            ) from error
+        if parsed.drivername == "sqlite":
+            _prepare_sqlite(engine)
+        database = cls(engine)
+        try:
+            async with database.writing() as connection:
+                await connection.run_sync(_upgrade)
+        except (OSError, SQLAlchemyError) as error:
+            await database.close()
+            shown = parsed.render_as_string(hide_password=True)
+            cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
+            raise StartupError(f"The database {shown} cannot be used: {cause}. See --database.") from error
+        return database
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncGenerator[AsyncConnection, None]:
+        """Begin a transaction that only reads."""
+        async with self._engine.begin() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncGenerator[AsyncConnection, None]:
+        """Begin a transaction that writes."""
+        async with self._engine.execution_options(**{_BEGIN: "IMMEDIATE"}).begin() as connection:
+            yield connection
+
+    async def secret(self, name: str) -> str:
+        """Return the key of that name that all replicas share; the first to ask makes it, 32 random bytes."""
+        query = select(SECRETS.c.value).where(SECRETS.c.name == name)
+        try:
+            async with self.writing() as connection:
+                if found := await connection.scalar(query):
+                    return str(found)
+                value = secrets.token_urlsafe(32)
+                await connection.execute(SECRETS.insert().values(name=name, value=value))
+                return value
+        except IntegrityError:
+            # Another replica was quicker.
+            async with self.reading() as connection:
+                return str(await connection.scalar(query))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._engine.dispose()
+
+
+def _prepare_sqlite(engine: AsyncEngine) -> None:
+    @event.listens_for(engine.sync_engine, "connect")
+    def connected(connection: Any, record: object) -> None:
+        # Transactions are begun below, not by the driver.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode = WAL")
+        # Safe when the process dies; only a power cut can take the last transactions.
+        cursor.execute("PRAGMA synchronous = NORMAL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute(f"PRAGMA busy_timeout = {int(_BUSY_TIMEOUT_S * 1000)}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begun(connection: Connection) -> None:
+        connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get(_BEGIN, 'DEFERRED')}")
+
+
+def _upgrade(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,407 @@
+"""What is kept, on both databases and through the gateway: responses, chains, conversations; whose it is."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+import openai
+import pytest
+from openresponses.v1.item_pb2 import Input
+from openresponses.v1.service_pb2 import CreateResponseRequest
+from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
+from openresponses.v1.stored_pb2 import GetResponseRequest, ListInputItemsRequest, Page
+from sqlalchemy import create_engine, func, select
+
+from service.store.database import Database
+from service.store.tables import METADATA, SECRETS
+from tests.integration.databases import DATABASES, empty_database
+from tests.processes import Running, start_gateway, start_service
+from tests.scripts import write_script
+
+FUNCTION = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with empty_database(request.param, tmp_path_factory.mktemp("database")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def service(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    script = write_script(tmp_path_factory.mktemp("script"))
+    with start_service("--engine", "scripted", "--script", script, "--database", database) as running:
+        yield running
+
+
+def client_of(gateway: Running, key: str = "alice") -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"http://{gateway.address}/v1", api_key=key, max_retries=0, timeout=20)
+
+
+@pytest.fixture
+def client(gateway: Running) -> Iterator[openai.OpenAI]:
+    with client_of(gateway) as client:
+        yield client
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_response_is_kept_as_it_ended(client, stream):
+    if stream:
+        response = list(client.responses.create(model="hello", input="Hi", stream=True))[-1].response
+    else:
+        response = client.responses.create(model="hello", input="Hi", metadata={"a": "b"})
+    assert response.store is True
+    assert client.responses.retrieve(response.id) == response
+
+
+@pytest.mark.parametrize(("model", "status"), [("fails", "failed"), ("hello", "incomplete")])
+def test_so_is_one_that_did_not_end_well(client, model, status):
+    events = list(client.responses.create(model=model, input="Hi", stream=True, max_output_tokens=12))
+    assert events[-1].response.status == status
+    assert client.responses.retrieve(events[-1].response.id) == events[-1].response
+
+
+def test_grpc_clients_see_the_same(client, channel):
+    stub = ResponsesServiceStub(channel)
+    key = [("authorization", "Bearer alice")]
+    made = stub.CreateResponse(CreateResponseRequest(model="hello", input=Input(text="Hi")), metadata=key)
+    assert stub.GetResponse(GetResponseRequest(response_id=made.id), metadata=key) == made
+    assert client.responses.retrieve(made.id).output_text == "Hello, wörld! 👋 How are you?"
+    listed = stub.ListInputItems(
+        ListInputItemsRequest(response_id=made.id, page=Page(order="asc")), metadata=key
+    )
+    assert listed.data[0].message.content.parts.parts[0].input_text.text == "Hi"
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.GetResponse(GetResponseRequest(response_id=made.id))
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def rows(url: str) -> int:
+    """How many rows all tables hold; the secrets do not count."""
+
+    async def count() -> int:
+        database = await Database.open(url)
+        async with database.reading() as connection:
+            tables = [table for table in METADATA.sorted_tables if table is not SECRETS]
+            counts = [await connection.scalar(select(func.count()).select_from(table)) for table in tables]
+        await database.close()
+        return sum(count or 0 for count in counts)
+
+    return asyncio.run(count())
+
+
+def test_without_store_nothing_is_left_behind(client, database):
+    before = rows(database)
+    response = client.responses.create(model="hello", input="Hi", store=False)
+    list(client.responses.create(model="hello", input="Hi", store=False, stream=True))
+    assert response.store is False
+    assert rows(database) == before
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(response.id)
+
+
+def test_deleted_is_gone_with_everything(client, database):
+    before = rows(database)
+    response = client.responses.create(model="slow", input="Hi", background=True)
+    list(client.responses.retrieve(response.id, stream=True))
+    assert rows(database) > before
+    client.responses.delete(response.id)
+    assert rows(database) == before
+
+
+def test_deletion_says_so(gateway, client):
+    response = client.responses.create(model="hello", input="Hi")
+    url = f"http://{gateway.address}/v1/responses/{response.id}"
+    headers = {"authorization": "Bearer alice"}
+    assert httpx.delete(url, headers=headers).json() == {
+        "id": response.id,
+        "object": "response",
+        "deleted": True,
+    }
+    assert httpx.delete(url, headers=headers).status_code == 404
+
+
+def test_input_items_come_in_pages(client):
+    texts = [f"text {i}" for i in range(25)]
+    response = client.responses.create(
+        model="hello", input=[{"role": "user", "content": text} for text in texts]
+    )
+
+    def listed(**page: Any) -> list[str]:
+        return [item.content[0].text for item in client.responses.input_items.list(response.id, **page)]
+
+    # The package asks for page after page.
+    assert listed(order="asc", limit=4) == texts
+    assert listed(limit=10) == texts[::-1]
+    first = client.responses.input_items.list(response.id)
+    assert (len(first.data), first.has_more, first.last_id) == (20, True, first.data[-1].id)
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.input_items.list(response.id, limit=101)
+    assert caught.value.param == "limit"
+
+
+def test_a_response_continues_another(client):
+    first = client.responses.create(
+        model="weather", input="How is Oslo?", tools=[FUNCTION], instructions="Be brief."
+    )
+    answer = {"type": "function_call_output", "call_id": first.output[0].call_id, "output": "sunny"}
+    second = client.responses.create(
+        model="weather", input=[answer], tools=[FUNCTION], previous_response_id=first.id
+    )
+    assert second.output_text == "It is sunny in Oslo."
+    assert second.previous_response_id == first.id
+    assert second.instructions is None
+    # The whole conversation, sent at once, makes the same prompt.
+    whole = [{"role": "user", "content": "How is Oslo?"}, *first.output, answer]
+    again = client.responses.create(model="weather", input=whole, tools=[FUNCTION])
+    assert again.usage.input_tokens == second.usage.input_tokens
+    assert [item.type for item in client.responses.input_items.list(second.id)] == ["function_call_output"]
+
+
+def test_a_long_chain(client):
+    last = client.responses.create(model="hello", input="0")
+    for i in range(1, 12):
+        last = client.responses.create(model="hello", input=str(i), previous_response_id=last.id)
+    history: list[Any] = []
+    for i in range(12):
+        history.append({"role": "user", "content": str(i)})
+        if i < 11:
+            history.append({"role": "assistant", "content": "Hello, wörld! 👋 How are you?"})
+    assert (
+        last.usage.input_tokens
+        == client.responses.input_tokens.count(model="hello", input=history).input_tokens
+    )
+
+
+def test_what_is_missing_or_foreign_is_not_found(gateway, client):
+    mine = client.responses.create(model="hello", input="Hi")
+    gone = client.responses.create(model="hello", input="And?", previous_response_id=mine.id)
+    client.responses.delete(mine.id)
+    with client_of(gateway, "bob") as bob:
+        theirs = bob.responses.create(model="hello", input="Hi")
+    for previous in ("resp_never", theirs.id, mine.id, gone.id, "x" * 500):
+        for stream in (False, True):
+            with pytest.raises(openai.NotFoundError) as caught:
+                client.responses.create(
+                    model="hello", input="Hi", previous_response_id=previous, stream=stream
+                )
+            assert (caught.value.code, caught.value.param) == (
+                "previous_response_not_found",
+                "previous_response_id",
+            )
+
+
+def test_one_key_never_sees_what_is_anothers(gateway, client):
+    response = client.responses.create(model="endless", input="Hi", background=True)
+    conversation = client.conversations.create(items=[{"role": "user", "content": "Hi"}])
+    (item,) = client.conversations.items.list(conversation.id).data
+    with client_of(gateway, "bob") as bob:
+        attempts = [
+            lambda: bob.responses.retrieve(response.id),
+            lambda: list(bob.responses.retrieve(response.id, stream=True)),
+            lambda: bob.responses.cancel(response.id),
+            lambda: bob.responses.delete(response.id),
+            lambda: bob.responses.input_items.list(response.id),
+            lambda: bob.responses.create(model="hello", input="Hi", previous_response_id=response.id),
+            lambda: bob.responses.create(model="hello", input="Hi", conversation=conversation.id),
+            lambda: bob.responses.create(
+                model="hello", input=[{"type": "item_reference", "id": f"msg_{response.id[5:]}i0000"}]
+            ),
+            lambda: bob.conversations.retrieve(conversation.id),
+            lambda: bob.conversations.update(conversation.id, metadata={}),
+            lambda: bob.conversations.delete(conversation.id),
+            lambda: bob.conversations.items.list(conversation.id),
+            lambda: bob.conversations.items.create(
+                conversation.id, items=[{"role": "user", "content": "Hi"}]
+            ),
+            lambda: bob.conversations.items.retrieve(item.id, conversation_id=conversation.id),
+            lambda: bob.conversations.items.delete(item.id, conversation_id=conversation.id),
+        ]
+        for attempt in attempts:
+            with pytest.raises(openai.NotFoundError):
+                attempt()
+    assert client.responses.retrieve(response.id).status in ("queued", "in_progress")
+    assert client.responses.cancel(response.id).status == "cancelled"
+    assert len(client.conversations.items.list(conversation.id).data) == 1
+
+
+def test_items_are_referred_to_by_their_ids(client):
+    first = client.responses.create(model="hello", input="Hi")
+    asked = client.responses.input_items.list(first.id).data[0]
+    references = [{"type": "item_reference", "id": item.id} for item in (asked, *first.output)]
+    by_reference = client.responses.create(
+        model="hello", input=[*references, {"role": "user", "content": "And?"}]
+    )
+    chained = client.responses.create(model="hello", input="And?", previous_response_id=first.id)
+    assert by_reference.usage.input_tokens == chained.usage.input_tokens
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.responses.create(model="hello", input=[{"type": "item_reference", "id": "msg_1"}])
+    assert caught.value.param == "input[0].id"
+
+
+def test_a_conversation_is_read_and_added_to(client):
+    conversation = client.conversations.create(
+        items=[{"role": "user", "content": "How is Oslo?"}], metadata={"topic": "weather"}
+    )
+    first = client.responses.create(
+        model="weather", input="Now?", tools=[FUNCTION], conversation=conversation.id
+    )
+    answer = {"type": "function_call_output", "call_id": first.output[0].call_id, "output": "sunny"}
+    second = client.responses.create(
+        model="weather", input=[answer], tools=[FUNCTION], conversation={"id": conversation.id}
+    )
+    assert second.output_text == "It is sunny in Oslo."
+    assert second.conversation.id == conversation.id
+    items = list(client.conversations.items.list(conversation.id, order="asc", limit=2))
+    assert [item.type for item in items] == [
+        "message",
+        "message",
+        "function_call",
+        "function_call_output",
+        "message",
+    ]
+    client.conversations.items.delete(items[1].id, conversation_id=conversation.id)
+    assert len(list(client.conversations.items.list(conversation.id))) == 4
+    assert client.conversations.retrieve(conversation.id).metadata == {"topic": "weather"}
+    assert client.conversations.update(conversation.id, metadata={"a": "b"}).metadata == {"a": "b"}
+    assert client.conversations.delete(conversation.id).deleted
+    with pytest.raises(openai.NotFoundError):
+        client.conversations.retrieve(conversation.id)
+    assert client.responses.retrieve(second.id) == second
+
+
+@pytest.mark.parametrize(
+    ("items", "param"),
+    [
+        ([{"role": "user", "content": "Hi"}] * 21, "items"),
+        ([{"role": "user"}], "items[0].content"),
+        ([{"role": "user", "content": "Hi"}, {"type": "brand_new"}], "items[1]"),
+        ([{"role": "user", "content": "Hi", "id": "no spaces"}], "input[0].id"),
+    ],
+)
+def test_wrong_items_are_refused_before_they_are_kept(client, items, param):
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.conversations.create(items=items)
+    assert caught.value.param == param
+
+
+def test_only_one_kind_of_context(client):
+    response = client.responses.create(model="hello", input="Hi")
+    conversation = client.conversations.create()
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(
+            model="hello", input="Hi", previous_response_id=response.id, conversation=conversation.id
+        )
+    assert caught.value.param == "previous_response_id"
+
+
+def test_what_is_too_old_is_forgotten(database, tmp_path):
+    flags = ("--engine", "scripted", "--script", write_script(tmp_path), "--database", database)
+    before = rows(database)
+    with (
+        start_service(*flags, "--store-ttl-s", "1") as service,
+        start_gateway(service.address) as gateway,
+        client_of(gateway) as client,
+    ):
+        response = client.responses.create(model="hello", input="Hi")
+        # Time goes by, and nothing tells of it.
+        while found(client, response.id):
+            pass
+        assert rows(database) == before + 1
+    # A service that starts tidies up first.
+    with start_service(*flags):
+        while rows(database) > before:
+            pass
+
+
+def found(client: openai.OpenAI, response_id: str) -> bool:
+    try:
+        client.responses.retrieve(response_id)
+    except openai.NotFoundError:
+        return False
+    return True
+
+
+def test_what_is_too_large_is_answered_but_not_kept(database, tmp_path):
+    flags = ("--database", database, "--max-stored-bytes", "1024")
+    with (
+        start_service("--engine", "scripted", "--script", write_script(tmp_path), *flags) as service,
+        start_gateway(service.address) as gateway,
+        client_of(gateway) as client,
+    ):
+        response = client.responses.create(model="hello", input="Hi " * 500)
+        assert (response.status, response.store) == ("completed", False)
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(response.id)
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.responses.create(model="hello", input="Hi " * 500, background=True)
+        assert caught.value.param == "input"
+
+
+def test_keys_are_checked_where_there_are_some(tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("# ours\nalice\n\n  bob  \n")
+    flags = ("--engine", "scripted", "--script", write_script(tmp_path), "--api-keys-file", keys)
+    with start_service(*flags) as service, start_gateway(service.address) as gateway:
+        for key in ("alice", "bob"):
+            with client_of(gateway, key) as client:
+                assert client.responses.create(model="hello", input="Hi").status == "completed"
+        for key in ("mallory", "alic", "alicee", "# ours"):
+            with client_of(gateway, key) as client:
+                for attempt in (
+                    lambda: client.responses.create(model="hello", input="Hi"),
+                    lambda: client.responses.create(model="hello", input="Hi", stream=True),
+                    lambda: client.models.list(),
+                    lambda: client.conversations.create(),
+                ):
+                    with pytest.raises(openai.AuthenticationError) as caught:
+                        attempt()
+                    assert caught.value.code == "invalid_api_key"
+        assert httpx.get(f"http://{gateway.address}/v1/models").status_code == 401
+        assert httpx.get(f"http://{gateway.address}/health").status_code == 200
+        assert "mallory" not in service.stderr()
+        with grpc.insecure_channel(service.address) as channel, pytest.raises(grpc.RpcError) as refused:
+            list(ResponsesServiceStub(channel).StreamResponse(CreateResponseRequest(model="hello")))
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize("path", ["missing", "empty"])
+def test_a_file_without_keys_is_refused(tmp_path, path):
+    (tmp_path / "empty").write_text("# none\n")
+    with (
+        pytest.raises(AssertionError, match="See --api-keys-file"),
+        start_service(
+            "--engine", "scripted", "--script", write_script(tmp_path), "--api-keys-file", tmp_path / path
+        ),
+    ):
+        pass
+
+
+def test_a_database_that_cannot_be_used_is_told_in_one_line(tmp_path):
+    for url in (
+        "mysql://x",
+        f"sqlite:///{tmp_path}/no/such/folder.db",
+        "postgresql://a:secret@127.0.0.1:1/x",
+    ):
+        with (
+            pytest.raises(AssertionError, match="See --database") as caught,
+            start_service("--engine", "scripted", "--script", write_script(tmp_path), "--database", url),
+        ):
+            pass
+        assert "Traceback" not in str(caught.value)
+        assert "secret@" not in str(caught.value).partition("stderr")[2]
+
+
+def test_the_tables_are_what_the_migrations_make(tmp_path):
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    url = f"sqlite:///{tmp_path}/responses.db"
+    with start_service("--engine", "scripted", "--script", write_script(Path(tmp_path)), "--database", url):
+        engine = create_engine(url)
+        with engine.connect() as connection:
+            assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+        engine.dispose()
