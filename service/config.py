@@ -95,6 +95,9 @@ class Settings(BaseSettings):
         "database keeps one.",
         repr=False,
     )
+    unsupported_tools: Literal["omit", "reject"] = Field(
+        "omit", description="Tools that only OpenAI hosts are left out of the prompt, or refused with 400."
+    )
     show_reasoning: bool = Field(
         True, description="Send the model's reasoning as text; else it leaves the server only sealed."
     )

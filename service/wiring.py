@@ -22,7 +22,7 @@ from service.metrics import Metrics
 from service.run.drain import Drain
 from service.run.interval import AdaptiveBounds, AdaptiveInterval, Interval
 from service.run.run import ResponseRunner, StreamSettings
-from service.run.validation import StreamLimits
+from service.run.validation import RequestLimits
 from service.store.conversations import ConversationStore
 from service.store.database import Database
 from service.store.event_log import EventLog
@@ -54,9 +54,10 @@ async def wire(settings: Settings, engine: Engine, database: Database, metrics: 
             interval_ms=settings.stream_interval_ms,
             max_waiting_tokens=settings.max_waiting_tokens,
             silence_s=settings.keepalive_s,
-            limits=StreamLimits(
+            limits=RequestLimits(
                 max_interval_tokens=settings.max_stream_interval,
                 max_interval_ms=settings.max_stream_interval_ms,
+                rejects_unoffered_tools=settings.unsupported_tools == "reject",
             ),
         ),
         drain,

@@ -30,6 +30,8 @@ class Kind(Enum):
     """The answer: a message of phase `final_answer`."""
     FUNCTION_CALL = "function_call"
     """Arguments for a function: a function call item."""
+    CUSTOM_CALL = "custom_call"
+    """Text for a custom tool: a custom tool call item. To splitters such calls are those of functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class MessageStart:
     kind: Kind
     name: str = ""
     """The function's name; empty for other kinds."""
+    namespace: str = ""
+    """The namespace of the function. Splitters leave it in the name."""
 
 
 class MessageText(NamedTuple):

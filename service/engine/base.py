@@ -65,11 +65,18 @@ class FunctionSchema:
     """A function that the model may call."""
 
     name: str
-    """Bare name, without the `functions.` namespace."""
+    """NAME for one of Harmony's `functions` namespace, or NAMESPACE.NAME."""
     parameters: str | None
     """JSON Schema of the arguments as JSON text, or None where the function takes none."""
     description: str = ""
     """What it does, in words for the model."""
+    text_grammar: str | None = None
+    """Lark grammar of the one property that the arguments have, a text; None: the schema says all."""
+
+    @property
+    def recipient(self) -> str:
+        """How Harmony addresses it."""
+        return self.name if "." in self.name else f"functions.{self.name}"
 
     def schema(self) -> dict[str, Any]:
         """Return the schema of the arguments as an object; of none where it takes none."""
@@ -85,6 +92,8 @@ class Guidance:
     """The functions on offer: a call's arguments match its function's schema."""
     call_required: bool = False
     """The turn must call one of `functions`."""
+    answer_schema: str | None = None
+    """JSON Schema, as JSON text, that an answer fits; None: any text. Reasoning stays free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,12 @@ class GenerationRequest:
     """Sampling temperature, 0 to 2; 0 is greedy."""
     top_p: float = 1.0
     """Nucleus sampling mass, above 0 and up to 1."""
+    presence_penalty: float = 0.0
+    """How much tokens that have occurred are made less likely, -2 to 2."""
+    frequency_penalty: float = 0.0
+    """The same, for each time that they have occurred, -2 to 2."""
+    seed: int | None = None
+    """With the same one, chance falls the same way where the engine can; None: a new one."""
     top_logprobs: int | None = None
     """How many alternatives to give with each token's log-probability; None: no log-probabilities."""
     guidance: Guidance = field(default_factory=Guidance)

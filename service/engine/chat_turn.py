@@ -56,12 +56,12 @@ class ChatTurn:
 
 
 def with_declarations(conversation: Conversation, functions: Sequence[FunctionSchema]) -> Conversation:
-    """Return the conversation with the functions declared in its system message."""
-    if not functions:
-        return conversation
+    """Return the conversation with functions and format of the answer declared in its system message."""
+    declared = [conversation.answer_format]
+    if functions:
+        declared.insert(0, _TOOLS.format(functions="\n".join(map(_declaration, functions))))
     system, *messages = conversation.messages
-    text = _TOOLS.format(functions="\n".join(map(_declaration, functions)))
-    system = ChatMessage(system.role, f"{system.content}\n\n{text}")
+    system = ChatMessage(system.role, "\n\n".join(filter(None, [system.content, *declared])))
     return conversation.with_messages([system, *messages])
 
 

@@ -26,7 +26,10 @@ from service.engine.llama_runtime import ChatMessage
 _SYSTEM: Final = "You are a helpful assistant."
 _EFFORT: Final = re.compile(r"^Reasoning: (\w+)$", re.MULTILINE)
 _INSTRUCTIONS: Final = "# Instructions\n\n"
-_TOOLS: Final = "# Tools\n\n## functions\n"
+# As the prompt's renderer writes them; headings alone are what people write, too.
+_TOOLS: Final = re.compile(r"(?:^|\n\n)# Tools\n\n## ([\w-]+)\n\n(?://.*\n)*namespace \1 \{")
+_FORMATS: Final = re.compile(r"(?:^|\n\n)(# Response Formats\n\n## [\w-]+\n\n(?://.*\n)*\{[^\n]*\})$")
+_AUTHORS: Final = frozenset({"system", "developer", "user", "assistant"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Conversation:
     """The user's message, when it is the last."""
     after_result: bool
     """The last message is a function's result."""
+    answer_format: str
+    """What the answer must look like, as Harmony declares it; empty for any text."""
 
     def with_messages(self, messages: Sequence[ChatMessage]) -> Conversation:
         """Return the same with other messages."""
@@ -73,21 +78,22 @@ class _Written:
 
 def read_prompt(prompt: Sequence[int], wording: Wording) -> Conversation:
     """Return the conversation of a prompt that `dialect.harmony.prompt.render` has written."""
-    effort, system, messages = "medium", _SYSTEM, list[ChatMessage]()
+    effort, system, answer_format, messages = "medium", _SYSTEM, "", list[ChatMessage]()
     question: str | None = None
     after_result = False
     for written in _messages(prompt):
         author, _, recipient = written.author.partition(" to=")
         text = written.text
         question = text if author == "user" else None
-        after_result = author.startswith("functions.")
+        after_result = author not in _AUTHORS
         match author:
             case "system":
                 effort = found[1] if (found := _EFFORT.search(text)) else effort
             case "developer" if not messages:
-                system = _instructions(text) or system
+                instructions, answer_format = _instructions(text)
+                system = instructions or system
             case "developer":
-                messages.append(ChatMessage("system", _instructions(text)))
+                messages.append(ChatMessage("system", _instructions(text)[0]))
             case "user":
                 messages.append(ChatMessage("user", text))
             case "assistant" if recipient:
@@ -101,7 +107,7 @@ def read_prompt(prompt: Sequence[int], wording: Wording) -> Conversation:
                 name = function.removeprefix("functions.")
                 messages.append(ChatMessage("user", wording.result.format(name=name, text=text)))
     messages.insert(0, ChatMessage("system", system))
-    return Conversation(effort, tuple(map(_defused, messages)), question, after_result)
+    return Conversation(effort, tuple(map(_defused, messages)), question, after_result, answer_format)
 
 
 def _messages(prompt: Sequence[int]) -> Iterator[_Written]:
@@ -131,11 +137,13 @@ def _text(tokens: Sequence[int]) -> str:
     return b"".join(table[token] for token in tokens).decode()
 
 
-def _instructions(developer_text: str) -> str:
-    """The developer's words, without the declarations of functions behind them."""
-    head, found, _ = ("\n\n" + developer_text).rpartition("\n\n" + _TOOLS)
-    text = head.removeprefix("\n\n") if found else developer_text
-    return text.removeprefix(_INSTRUCTIONS)
+def _instructions(developer_text: str) -> tuple[str, str]:
+    """The developer's words, without the declarations behind them; and that of the answer's format."""
+    formats = _FORMATS.search(developer_text)
+    text = developer_text[: formats.start()] if formats else developer_text
+    *_, tools = [None, *_TOOLS.finditer(text)]
+    text = text[: tools.start()] if tools else text
+    return text.removeprefix(_INSTRUCTIONS), formats[1] if formats else ""
 
 
 def _defused(message: ChatMessage) -> ChatMessage:

@@ -104,7 +104,14 @@ class LlamaCppEngine:
         conversation = read_prompt(request.prompt_token_ids, TOLD)
         function = choose_function(request.guidance, conversation.question)
         room = await self._room(conversation, arguments_request(function) if function else "")
-        return TranslatedTurn(self._runtime, _sampling(request), conversation, function, room)
+        return TranslatedTurn(
+            self._runtime,
+            _sampling(request),
+            conversation,
+            function,
+            request.guidance.answer_schema,
+            room,
+        )
 
     async def _chatting(self, request: GenerationRequest) -> _Turn:
         conversation = read_prompt(request.prompt_token_ids, TAGGED)
@@ -160,4 +167,10 @@ async def _limited(turn: _Turn, request: GenerationRequest) -> AsyncGenerator[To
 
 
 def _sampling(request: GenerationRequest) -> Sampling:
-    return Sampling(request.temperature, request.top_p)
+    return Sampling(
+        request.temperature,
+        request.top_p,
+        request.presence_penalty,
+        request.frequency_penalty,
+        request.seed,
+    )

@@ -41,6 +41,10 @@ class Sampling:
 
     temperature: float
     top_p: float
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    seed: int | None = None
+    """None: a new one each time."""
     grammar: str = ""
     """What the text is held to, in llama.cpp's notation; empty: nothing."""
 
@@ -217,6 +221,9 @@ class LlamaRuntime:
             "return_progress": True,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
+            "presence_penalty": sampling.presence_penalty,
+            "frequency_penalty": sampling.frequency_penalty,
+            **({} if sampling.seed is None else {"seed": sampling.seed}),
             **({"grammar": sampling.grammar} if sampling.grammar else {}),
         }
 

@@ -1,8 +1,8 @@
-"""A function's JSON Schema as a grammar for llama.cpp, which holds the arguments to it by llguidance."""
+"""JSON Schemas and lark grammars for llama.cpp, which holds a text to them by llguidance."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import llguidance
 import orjson
@@ -11,37 +11,53 @@ from service.engine.base import FunctionSchema
 from service.errors import InvalidRequest
 
 MAX_SCHEMA_VALUES: Final = 2000
-"""Most keys and values in a function's schema: grammars grow with them, to seconds and beyond."""
+"""Most keys and values in a schema: grammars grow with them, to seconds and beyond."""
 
+_HEADER: Final = "%llguidance {}\n"
 # Keywords that add to an object's properties.
 _COMBINING: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties"})
 
 
-def schema_grammar(function: FunctionSchema) -> str:
-    """Return what holds a text to the function's schema.
+def arguments_grammar(function: FunctionSchema) -> str:
+    """Return what holds a call's arguments to the function's schema, or a tool's text to its own grammar.
 
     Raises:
-        InvalidRequest: the schema is wrong, too large, or beyond what the runtime can hold a text to. It must
-            not come so far: given a grammar that it cannot read, the runtime goes on without.
+        InvalidRequest: it is wrong, too large, or beyond what the runtime can hold a text to. It must not
+            come so far: given a grammar that it cannot read, the runtime goes on without.
 
     """
+    subject = f"The parameters of function {function.name!r}"
+    if function.text_grammar is not None:
+        return _checked(_HEADER + function.text_grammar, f"The grammar of tool {function.name!r}", "tools")
     schema = function.schema()
     # A call's arguments are an object, even where the schema does not say so; and a small model, left free to
     # add properties, adds them.
     if "properties" in schema and _COMBINING.isdisjoint(schema):
         schema = {"additionalProperties": False, **schema}
-    schema = {**schema, "type": "object", "x-guidance": {"whitespace_flexible": False}}
+    return _json_grammar({**schema, "type": "object"}, subject, "tools")
+
+
+def answer_grammar(schema: str) -> str:
+    """Return what holds an answer to a JSON Schema, given as JSON text. Raises as `arguments_grammar`."""
+    return _json_grammar(orjson.loads(schema), "The schema", "text.format.schema")
+
+
+def _json_grammar(schema: dict[str, Any], subject: str, param: str) -> str:
     if _values(schema) > MAX_SCHEMA_VALUES:
-        fault = f"it has more than {MAX_SCHEMA_VALUES} keys and values"
-    else:
-        grammar = f"%llguidance {{}}\nstart: %json {orjson.dumps(schema).decode()}"
-        fault = llguidance.LLMatcher.validate_grammar(grammar)
-        if not fault:
-            return grammar
-        fault = fault.partition("\n")[0].partition("failed to compile JSON schema: ")[2] or "it is wrong"
-    raise InvalidRequest(
-        f"The parameters of function {function.name!r} cannot be used: {fault:.300}.", param="tools"
-    )
+        raise _unusable(subject, f"it has more than {MAX_SCHEMA_VALUES} keys and values", param)
+    compact = {**schema, "x-guidance": {"whitespace_flexible": False}}
+    return _checked(f"{_HEADER}start: %json {orjson.dumps(compact).decode()}", subject, param)
+
+
+def _checked(grammar: str, subject: str, param: str) -> str:
+    if fault := llguidance.LLMatcher.validate_grammar(grammar):
+        first = fault.partition("\n")[0]
+        raise _unusable(subject, first.partition("failed to compile JSON schema: ")[2] or first, param)
+    return grammar
+
+
+def _unusable(subject: str, fault: str, param: str) -> InvalidRequest:
+    return InvalidRequest(f"{subject} cannot be used: {fault:.300}.", param=param)
 
 
 def _values(value: object) -> int:

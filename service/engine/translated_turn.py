@@ -12,16 +12,20 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
+import orjson
+
+from service.dialect.callable_tools import CUSTOM_INPUT
 from service.dialect.harmony.vocabulary import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, RETURN, START, encode
 from service.engine.base import FunctionSchema
 from service.engine.harmony_translation import Conversation
 from service.engine.llama_runtime import ChatMessage, LlamaRuntime, Sampling
-from service.engine.schema_grammar import schema_grammar
+from service.engine.schema_grammar import answer_grammar, arguments_grammar
 
 _THOUGHT_TOKENS: Final = {"medium": 80, "high": 240}
 """Most tokens of a thought, in the model's own, by reasoning effort."""
 _THOUGHT_REQUEST: Final = "\n\nBefore you answer, explain in one or two sentences what the question asks for."
 _THOUGHT_START: Final = "The user asks"
+_JSON_REQUEST: Final = "\n\nAnswer as JSON."
 _RESULT_REQUEST: Final = "\n\nWith this result, answer my question."
 
 
@@ -34,19 +38,27 @@ class TranslatedTurn:
         sampling: Sampling,
         conversation: Conversation,
         function: FunctionSchema | None,
+        answer_schema: str | None,
         room: int,
     ) -> None:
-        """`function`: what to call; `room`: tokens left for what the model writes, in its own.
+        """`function`: what to call; `answer_schema`: what an answer must fit, as JSON text.
+
+        `room`: tokens left for what the model writes, in its own.
 
         Raises:
-            InvalidRequest: the function's schema cannot be held to.
+            InvalidRequest: a schema cannot be held to.
 
         """
         self._runtime = runtime
         self._sampling = sampling
         self._conversation = conversation
         self._function = function
-        self._grammar = schema_grammar(function) if function else ""
+        self._asks_json = function is None and answer_schema is not None
+        if function:
+            grammar = arguments_grammar(function)
+        else:
+            grammar = answer_grammar(answer_schema) if answer_schema is not None else ""
+        self._held = replace(sampling, grammar=grammar)
         self._room = room
         self._truncated = False
 
@@ -57,14 +69,14 @@ class TranslatedTurn:
             yield [CHANNEL, *encode("analysis"), MESSAGE, *encode(_THOUGHT_START)]
             async with aclosing(self._think(limit)) as pieces:
                 async for piece in pieces:
-                    yield piece
+                    yield encode(piece)
             yield [END]
             start = [START, *encode("assistant")]
         if self._function:
             yield [
                 *start,
                 CHANNEL,
-                *encode(f"commentary to=functions.{self._function.name} "),
+                *encode(f"commentary to={self._function.recipient} "),
                 CONSTRAIN,
                 *encode("json"),
                 MESSAGE,
@@ -73,21 +85,30 @@ class TranslatedTurn:
             yield [*start, CHANNEL, *encode("final"), MESSAGE]
         async with aclosing(self._call(self._function) if self._function else self._answer()) as pieces:
             async for piece in pieces:
-                yield piece
+                yield encode(piece)
         if not self._truncated:
             yield [CALL if self._function else RETURN]
 
-    def _think(self, limit: int) -> AsyncGenerator[list[int], None]:
+    def _think(self, limit: int) -> AsyncGenerator[str, None]:
         messages = [*self._asking(_THOUGHT_REQUEST), ChatMessage("assistant", _THOUGHT_START)]
         return self._say(messages, self._sampling, min(limit, self._room))
 
-    def _answer(self) -> AsyncGenerator[list[int], None]:
+    def _answer(self) -> AsyncGenerator[str, None]:
         request = _RESULT_REQUEST if self._conversation.after_result else ""
-        return self._say(self._asking(request), self._sampling, self._room)
+        if self._asks_json:
+            request += _JSON_REQUEST
+        return self._say(self._asking(request), self._held, self._room)
 
-    def _call(self, function: FunctionSchema) -> AsyncGenerator[list[int], None]:
+    async def _call(self, function: FunctionSchema) -> AsyncGenerator[str, None]:
         messages = self._asking(arguments_request(function))
-        return self._say(messages, replace(self._sampling, grammar=self._grammar), self._room)
+        is_text = function.text_grammar is not None
+        if is_text:
+            yield f'{{"{CUSTOM_INPUT}":"'
+        async with aclosing(self._say(messages, self._held, self._room)) as pieces:
+            async for piece in pieces:
+                yield orjson.dumps(piece).decode()[1:-1] if is_text else piece
+        if is_text and not self._truncated:
+            yield '"}'
 
     def _asking(self, request: str) -> list[ChatMessage]:
         """The conversation, with a request at the end of the user's last message."""
@@ -98,14 +119,16 @@ class TranslatedTurn:
 
     async def _say(
         self, messages: Sequence[ChatMessage], sampling: Sampling, max_tokens: int
-    ) -> AsyncGenerator[list[int], None]:
+    ) -> AsyncGenerator[str, None]:
         async with self._runtime.chat(messages, sampling, max_tokens=max_tokens) as completion:
             async for piece in completion:
-                yield encode(piece)
+                yield piece
             self._truncated = completion.truncated
 
 
 def arguments_request(function: FunctionSchema) -> str:
     """Return how the model is asked for a call's arguments."""
     about = f" ({function.description})" if function.description else ""
+    if function.text_grammar is not None:
+        return f"\n\nWrite the input of the tool {function.name}{about}, and nothing else."
     return f"\n\nWrite the arguments of the function {function.name}{about} as JSON."

@@ -35,6 +35,7 @@ from service.rpc.auth import owner_of
 from service.rpc.delivery import deliver
 from service.rpc.models import get_model, list_models
 from service.rpc.status import ErrorsAsStatus
+from service.rpc.warning import warn, warned
 from service.run.drain import Drain
 from service.wire.openai_json import decode, encode
 
@@ -74,9 +75,12 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
         async with ErrorsAsStatus(context):
             create, owner = decode(CreateResponseRequest, request.data), owner_of(context)
             if create.stream:
-                await self._deliver(context, self._responses.stream(create, owner))
+                async with aclosing(self._responses.stream(create, owner)) as events:
+                    await self._deliver(context, warned(events, create, context))
             else:
-                await context.write(_document(await self._responses.create(create, owner)))
+                response = await self._responses.create(create, owner)
+                await warn(create, context)
+                await context.write(_document(response))
 
     async def GetResponse(  # type: ignore[override]
         self, request: http.GetResponseHttpRequest, context: Context

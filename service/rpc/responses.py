@@ -32,6 +32,7 @@ from service.rpc.auth import owner_of
 from service.rpc.delivery import deliver
 from service.rpc.models import list_models
 from service.rpc.status import ErrorsAsStatus
+from service.rpc.warning import warn, warned
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -58,13 +59,16 @@ class ResponsesServicer(ResponsesServiceServicer):
         async with (
             ErrorsAsStatus(context),
             aclosing(self._responses.stream(request, owner_of(context))) as batches,
+            aclosing(warned(batches, request, context)) as told,
         ):
-            await deliver(context, batches, max_stall_s=self._max_stall_s)
+            await deliver(context, told, max_stall_s=self._max_stall_s)
 
     async def CreateResponse(self, request: CreateResponseRequest, context: Context) -> Response:
         """Return a new response whole."""
         async with ErrorsAsStatus(context):
-            return await self._responses.create(request, owner_of(context))
+            response = await self._responses.create(request, owner_of(context))
+            await warn(request, context)
+            return response
 
     async def GetResponse(self, request: GetResponseRequest, context: Context) -> Response:
         """Return a kept response."""

@@ -24,6 +24,8 @@ from openresponses.v1.event_pb2 import (
     ResponseContentPartAddedEvent,
     ResponseContentPartDoneEvent,
     ResponseCreatedEvent,
+    ResponseCustomToolCallInputDeltaEvent,
+    ResponseCustomToolCallInputDoneEvent,
     ResponseFailedEvent,
     ResponseFunctionCallArgumentsDeltaEvent,
     ResponseFunctionCallArgumentsDoneEvent,
@@ -38,7 +40,14 @@ from openresponses.v1.event_pb2 import (
     ResponseTextDeltaEvent,
     ResponseTextDoneEvent,
 )
-from openresponses.v1.item_pb2 import ROLE_ASSISTANT, FunctionCall, OutputItem, OutputMessage, ReasoningItem
+from openresponses.v1.item_pb2 import (
+    ROLE_ASSISTANT,
+    CustomToolCall,
+    FunctionCall,
+    OutputItem,
+    OutputMessage,
+    ReasoningItem,
+)
 from openresponses.v1.response_pb2 import IncompleteDetails, Response, ResponseError, Usage
 from openresponses.v1.status_pb2 import (
     ITEM_STATUS_COMPLETED,
@@ -60,11 +69,17 @@ _ID_PREFIXES = {
     Kind.PREAMBLE: "msg",
     Kind.ANSWER: "msg",
     Kind.FUNCTION_CALL: "fc",
+    Kind.CUSTOM_CALL: "ctc",
 }
 _PHASES = {Kind.PREAMBLE: "commentary", Kind.ANSWER: "final_answer"}
 
 
-_Delta = ResponseTextDeltaEvent | ResponseReasoningTextDeltaEvent | ResponseFunctionCallArgumentsDeltaEvent
+_Delta = (
+    ResponseTextDeltaEvent
+    | ResponseReasoningTextDeltaEvent
+    | ResponseFunctionCallArgumentsDeltaEvent
+    | ResponseCustomToolCallInputDeltaEvent
+)
 
 
 class ResponseBuilder:
@@ -92,6 +107,7 @@ class ResponseBuilder:
         # The open item.
         self._kind = Kind.ANSWER
         self._name = ""
+        self._namespace = ""
         self._id = ""
         self._index = 0
         self._texts: list[str] = []
@@ -124,8 +140,8 @@ class ResponseBuilder:
                     self._texts.append(text)
                     self._logprobs += logprobs
                     self._delta(text, logprobs)
-                case MessageStart(kind, name):
-                    self._open(kind, name)
+                case MessageStart(kind, name, namespace):
+                    self._open(kind, name, namespace)
                 case MessageEnd(complete):
                     self._close(complete=complete)
                 case _:
@@ -175,9 +191,10 @@ class ResponseBuilder:
 
     # One item: opened, filled, closed.
 
-    def _open(self, kind: Kind, name: str) -> None:
+    def _open(self, kind: Kind, name: str, namespace: str) -> None:
         self._kind = kind
         self._name = name
+        self._namespace = namespace
         self._index = len(self.response.output)
         self._id = f"{_ID_PREFIXES[kind]}_{self._unique}{self._index:04x}"
         self._texts = []
@@ -210,6 +227,9 @@ class ResponseBuilder:
             case Kind.FUNCTION_CALL:
                 event = self._event("response.function_call_arguments.delta")
                 self._fill(event.function_call_arguments_delta, text)
+            case Kind.CUSTOM_CALL:
+                event = self._event("response.custom_tool_call_input.delta")
+                self._fill(event.custom_tool_call_input_delta, text)
             case _:
                 assert_never(self._kind)
 
@@ -243,6 +263,13 @@ class ResponseBuilder:
                         item_id=self._id, output_index=self._index, arguments=text
                     ),
                 )
+            case Kind.CUSTOM_CALL:
+                self._emit(
+                    "response.custom_tool_call_input.done",
+                    custom_tool_call_input_done=ResponseCustomToolCallInputDoneEvent(
+                        item_id=self._id, output_index=self._index, input=text
+                    ),
+                )
             case _:
                 assert_never(self._kind)
         if part := self._part(text):
@@ -267,7 +294,7 @@ class ResponseBuilder:
                 return None
             case Kind.REASONING:
                 return OutputContentPart(reasoning_text=ReasoningText(text=text))
-            case Kind.FUNCTION_CALL:
+            case Kind.FUNCTION_CALL | Kind.CUSTOM_CALL:
                 return None
             case _:
                 assert_never(self._kind)
@@ -298,7 +325,19 @@ class ResponseBuilder:
                         id=self._id,
                         call_id=f"call_{self._unique}{self._index:04x}",
                         name=self._name,
+                        namespace=self._namespace or None,
                         arguments=text or "",
+                        status=status,
+                    )
+                )
+            case Kind.CUSTOM_CALL:
+                return OutputItem(
+                    custom_tool_call=CustomToolCall(
+                        id=self._id,
+                        call_id=f"call_{self._unique}{self._index:04x}",
+                        name=self._name,
+                        namespace=self._namespace or None,
+                        input=text or "",
                         status=status,
                     )
                 )

@@ -10,7 +10,7 @@ from openresponses.v1.settings_pb2 import PlainTextFormat, Reasoning, TextConfig
 from openresponses.v1.status_pb2 import RESPONSE_STATUS_IN_PROGRESS, RESPONSE_STATUS_QUEUED
 from openresponses.v1.tool_pb2 import TOOL_CHOICE_MODE_AUTO, Tool, ToolChoice
 
-from service.dialect.function_tools import parallel_tool_calls
+from service.dialect.callable_tools import parallel_tool_calls
 from service.engine.base import ModelInfo
 
 _ECHOED_WHEN_SET: Final[
@@ -49,16 +49,23 @@ def opened_response(
         created_at=created_at,
         status=RESPONSE_STATUS_QUEUED if request.background else RESPONSE_STATUS_IN_PROGRESS,
         model=model.id,
-        tools=[tool for tool in request.tools if tool.HasField("function")],
+        tools=[tool for tool in request.tools if is_offered(tool)],
         tool_choice=request.tool_choice
         if request.HasField("tool_choice")
         else ToolChoice(mode=TOOL_CHOICE_MODE_AUTO),
         parallel_tool_calls=parallel_tool_calls(request),
-        text=TextConfig(format=TextFormat(text=PlainTextFormat())),
+        text=TextConfig(
+            format=request.text.format
+            if request.text.HasField("format")
+            else TextFormat(text=PlainTextFormat())
+        ),
         reasoning=Reasoning(effort=request.reasoning.effort or "medium"),
         temperature=request.temperature if request.HasField("temperature") else model.default_temperature,
         top_p=request.top_p if request.HasField("top_p") else model.default_top_p,
-        truncation=TRUNCATION_DISABLED,
+        top_logprobs=request.top_logprobs,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        truncation=request.truncation or TRUNCATION_DISABLED,
         store=is_kept(request),
         background=request.background,
         service_tier="default",
@@ -84,9 +91,15 @@ def is_kept(request: CreateResponseRequest) -> bool:
 
 def unoffered_tool_types(request: CreateResponseRequest) -> list[str]:
     """Return the types of the tools that are left out of prompt and response, each once, in order."""
-    return list(dict.fromkeys(_tool_type(tool) for tool in request.tools if not tool.HasField("function")))
+    return list(dict.fromkeys(tool_type(tool) for tool in request.tools if not is_offered(tool)))
 
 
-def _tool_type(tool: Tool) -> str:
+def is_offered(tool: Tool) -> bool:
+    """Whether the model may be shown a tool here."""
+    return tool.WhichOneof("tool") in ("function", "custom", "namespace")
+
+
+def tool_type(tool: Tool) -> str:
+    """Return a tool's type in OpenAI's words."""
     member = tool.WhichOneof("tool")
     return (tool.unknown.type if member == "unknown" else member) or "unknown"

@@ -19,15 +19,19 @@ from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.base import Dialect
+from service.dialect.callable_tools import callable_tools
 from service.engine.base import Engine, GenerationRequest, ModelInfo, find_model
 from service.errors import InvalidRequest, ServiceError
+from service.run.answer_format import AnswerFormat, answer_format
 from service.run.builder import ResponseBuilder
+from service.run.calls import CallReader
 from service.run.drain import Drain
 from service.run.flush import FlushPolicy, FlushStats, flushing
 from service.run.interval import Interval
-from service.run.opening import opened_response, unoffered_tool_types
+from service.run.opening import opened_response
+from service.run.promises import promises
 from service.run.turn import Turn
-from service.run.validation import SEALED_REASONING, StreamLimits, guidance, top_logprobs, validate
+from service.run.validation import SEALED_REASONING, RequestLimits, guidance, top_logprobs, validate
 
 _LONG_REQUEST_BYTES: Final = 65_536
 """From here on a prompt is rendered in a thread."""
@@ -47,7 +51,7 @@ class StreamSettings:
     """Most tokens that wait for a slow client before the engine is held back."""
     silence_s: float
     """Seconds without a token after which an empty batch is given."""
-    limits: StreamLimits
+    limits: RequestLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +102,22 @@ class ResponseRunner:
 
         """
         request = run.request
+        answer = answer_format(request.text.format)
         model, prompt = await self._prompt(run)
-        if unoffered := unoffered_tool_types(request):
-            _log.warning("tools left out, not offered here: %.500s", ", ".join(unoffered))
         response = opened_response(request, model, response_id=run.response_id, created_at=int(self._clock()))
-        generation = self._generation(request, model, prompt, response.id)
+        generation = self._generation(request, model, prompt, response.id, answer)
         sealed = not self._show_reasoning or SEALED_REASONING in request.include
         builder = ResponseBuilder(
             response, seal=run.seal if sealed else None, show_reasoning=self._show_reasoning
         )
-        turn = Turn(builder, self._dialect.splitter(request), len(prompt), self._clock)
+        turn = Turn(
+            builder,
+            self._dialect.splitter(request),
+            len(prompt),
+            self._clock,
+            CallReader(callable_tools(request)),
+            promises(request, answer),
+        )
         async with (
             self._drain.response(),
             self._engine.generate(generation) as chunks,
@@ -154,7 +164,12 @@ class ResponseRunner:
         return model, await asyncio.to_thread(self._dialect.render, request, run.history)
 
     def _generation(
-        self, request: CreateResponseRequest, model: ModelInfo, prompt: list[int], request_id: str
+        self,
+        request: CreateResponseRequest,
+        model: ModelInfo,
+        prompt: list[int],
+        request_id: str,
+        answer: AnswerFormat | None,
     ) -> GenerationRequest:
         room = model.context_window_tokens - len(prompt)
         if room <= 0:
@@ -173,7 +188,10 @@ class ResponseRunner:
             temperature=request.temperature if request.HasField("temperature") else model.default_temperature,
             top_p=request.top_p if request.HasField("top_p") else model.default_top_p,
             top_logprobs=top_logprobs(request),
-            guidance=guidance(request),
+            presence_penalty=request.presence_penalty,
+            frequency_penalty=request.frequency_penalty,
+            seed=request.seed if request.HasField("seed") else None,
+            guidance=guidance(request, answer),
         )
 
     def _policy(self, request: CreateResponseRequest) -> FlushPolicy:

@@ -9,6 +9,8 @@ from openresponses.v1.response_pb2 import InputTokensDetails, OutputTokensDetail
 from service.dialect.base import Splitter
 from service.engine.base import FinishReason, TokenChunk
 from service.run.builder import ResponseBuilder
+from service.run.calls import CallReader
+from service.run.promises import Promises
 
 
 class Turn:
@@ -18,10 +20,21 @@ class Turn:
     """
 
     def __init__(
-        self, builder: ResponseBuilder, splitter: Splitter, input_tokens: int, clock: Callable[[], float]
+        self,
+        builder: ResponseBuilder,
+        splitter: Splitter,
+        input_tokens: int,
+        clock: Callable[[], float],
+        calls: CallReader | None = None,
+        promises: Promises | None = None,
     ) -> None:
-        """`input_tokens`: tokens of the prompt; `clock` gives Unix time in seconds."""
+        """`input_tokens`: tokens of the prompt; `clock` gives Unix time in seconds.
+
+        `calls` knows the request's tools; `promises` what the response must be to count as completed.
+        """
         self.builder = builder
+        self._calls = calls or CallReader(())
+        self._promises = promises or Promises()
         self._splitter = splitter
         self._input_tokens = input_tokens
         self._cached_tokens = 0
@@ -39,7 +52,7 @@ class Turn:
         if chunk.cached_tokens is not None:
             self._cached_tokens = chunk.cached_tokens
         self._reason = chunk.finish_reason
-        self.builder.apply(self._splitter.feed(chunk.token_ids, chunk.logprobs))
+        self.builder.apply(self._calls.read(self._splitter.feed(chunk.token_ids, chunk.logprobs)))
 
     def end(self) -> None:
         """The output is over: end the response, as its last tokens and the engine's finish reason say."""
@@ -47,12 +60,14 @@ class Turn:
             self.fail("The model's output ended early. Try again.")
             return
         cut = self._reason is FinishReason.LENGTH and not self._splitter.closed
-        self.builder.apply(self._splitter.finish(cut=cut))
+        self.builder.apply(self._calls.read(self._splitter.finish(cut=cut)))
         if not self.builder.response.output:
             # Control tokens alone, or none: an empty success would be taken for an answer.
             self.fail("The model ended its turn without a message. Try again.")
         elif cut:
             self.builder.cut(self._usage())
+        elif fault := self._promises.broken(self.builder.response):
+            self.fail(fault)
         else:
             self.builder.complete(self._usage(), completed_at=int(self._clock()))
 

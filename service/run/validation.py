@@ -8,23 +8,25 @@ the prompt is rendered.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from openresponses.v1.response_pb2 import TRUNCATION_AUTO
 from openresponses.v1.service_pb2 import CreateResponseRequest
-from openresponses.v1.tool_pb2 import (
-    TOOL_CHOICE_MODE_AUTO,
-    TOOL_CHOICE_MODE_NONE,
-    TOOL_CHOICE_MODE_REQUIRED,
-    ToolChoiceMode,
-)
+from openresponses.v1.tool_pb2 import ToolSelection
 
-from service.dialect.function_tools import function_tools
+from service.dialect.callable_tools import (
+    CallableTool,
+    allowed_tools,
+    call_required,
+    callable_tools,
+    selects,
+)
 from service.engine.base import FunctionSchema, Guidance, ModelInfo
 from service.errors import InvalidRequest
-from service.run.opening import is_kept
+from service.run.answer_format import AnswerFormat
+from service.run.opening import is_kept, is_offered, tool_type
 
 MAX_METADATA_PAIRS: Final = 16
 MAX_METADATA_KEY_CHARACTERS: Final = 64
@@ -45,20 +47,22 @@ _OF_HOSTED_TOOLS: Final = frozenset(
         "web_search_call.results",
     }
 )
-_FUNCTION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class StreamLimits:
-    """How far a request may choose its own flushing."""
+class RequestLimits:
+    """What the server's settings allow requests."""
 
     max_interval_tokens: int
     """Most tokens to a flush."""
     max_interval_ms: int
     """Most milliseconds that tokens may wait."""
+    rejects_unoffered_tools: bool = False
+    """Tools that are not offered here are an error; else they are left out."""
 
 
-def validate(request: CreateResponseRequest, model: ModelInfo, limits: StreamLimits) -> None:
+def validate(request: CreateResponseRequest, model: ModelInfo, limits: RequestLimits) -> None:
     """Check everything of `request` that does not depend on the prompt.
 
     Raises:
@@ -70,7 +74,9 @@ def validate(request: CreateResponseRequest, model: ModelInfo, limits: StreamLim
     _check_include(request, model)
     _check_kept(request)
     check_metadata(request.metadata)
-    _check_tools(request, model)
+    _check_tools(request)
+    if limits.rejects_unoffered_tools:
+        _check_all_offered(request)
 
 
 def top_logprobs(request: CreateResponseRequest) -> int | None:
@@ -78,24 +84,24 @@ def top_logprobs(request: CreateResponseRequest) -> int | None:
     return request.top_logprobs if _LOGPROBS in request.include else None
 
 
-def guidance(request: CreateResponseRequest) -> Guidance:
+def guidance(request: CreateResponseRequest, answer: AnswerFormat | None) -> Guidance:
     """Return what the engine has to hold the output of a validated request to."""
-    choice = request.tool_choice
-    functions = function_tools(request)
-    if choice.selection.HasField("function"):
-        functions = [tool for tool in functions if tool.name == choice.selection.function.name]
     return Guidance(
         functions=tuple(
             FunctionSchema(
-                tool.name, tool.parameters if tool.HasField("parameters") else None, tool.description
+                tool.name,
+                tool.parameters,
+                tool.description,
+                tool.grammar.definition if tool.grammar and tool.grammar.syntax == "lark" else None,
             )
-            for tool in functions
+            for tool in allowed_tools(request)
         ),
-        call_required=choice.mode == TOOL_CHOICE_MODE_REQUIRED or choice.HasField("selection"),
+        call_required=call_required(request),
+        answer_schema=answer.schema if answer else None,
     )
 
 
-def _check_numbers(request: CreateResponseRequest, limits: StreamLimits) -> None:
+def _check_numbers(request: CreateResponseRequest, limits: RequestLimits) -> None:
     options = request.stream_options
     checks: Iterable[tuple[object, str, float, float]] = (
         (request, "temperature", 0, 2),
@@ -103,6 +109,8 @@ def _check_numbers(request: CreateResponseRequest, limits: StreamLimits) -> None
         (request, "max_output_tokens", 1, 2**31 - 1),
         (request, "max_tool_calls", 1, 2**31 - 1),
         (request, "top_logprobs", 0, 20),
+        (request, "presence_penalty", -2, 2),
+        (request, "frequency_penalty", -2, 2),
         (options, "stream_interval", 1, limits.max_interval_tokens),
         (options, "stream_interval_ms", 0, limits.max_interval_ms),
     )
@@ -126,12 +134,6 @@ def _check_offered(request: CreateResponseRequest) -> None:
         ("moderation", request.HasField("moderation"), "leave it out"),
         ("context_management", bool(request.context_management), "leave it out"),
         ("truncation", request.truncation == TRUNCATION_AUTO, 'use "disabled", and shorten the input'),
-        ("max_tool_calls", request.HasField("max_tool_calls"), "use parallel_tool_calls: false"),
-        (
-            "text.format",
-            request.text.HasField("format") and not request.text.format.HasField("text"),
-            'use {"type": "text"}',
-        ),
     )
     for param, asked, instead in unoffered:
         if asked:
@@ -185,53 +187,83 @@ def check_metadata(metadata: Mapping[str, str]) -> None:
             )
 
 
-def _check_tools(request: CreateResponseRequest, model: ModelInfo) -> None:
-    if len(request.tools) > MAX_TOOLS:
+def _check_tools(request: CreateResponseRequest) -> None:
+    tools = callable_tools(request)
+    if len(request.tools) + len(tools) > MAX_TOOLS:
         raise InvalidRequest(f"tools may hold {MAX_TOOLS} tools at most.", param="tools")
+    _check_namespaces(request)
     names: set[str] = set()
+    for tool in tools:
+        if not _TOOL_NAME.fullmatch(tool.bare_name):
+            raise InvalidRequest(
+                f"{tool.path}.name must be 1 to 64 letters, digits, '_' or '-'.", param=f"{tool.path}.name"
+            )
+        if tool.name in names:
+            raise InvalidRequest(
+                f"{tool.path}.name {tool.name!r} is declared twice: give each tool its own name.",
+                param=f"{tool.path}.name",
+            )
+        if tool.grammar and tool.grammar.syntax not in ("lark", "regex"):
+            raise InvalidRequest(
+                f"{tool.path}.format.syntax must be lark or regex.", param=f"{tool.path}.format.syntax"
+            )
+        names.add(tool.name)
+    _check_tool_choice(request)
+
+
+def _check_all_offered(request: CreateResponseRequest) -> None:
     for i, tool in enumerate(request.tools):
-        if not tool.HasField("function"):
-            continue
-        name = tool.function.name
-        if not _FUNCTION_NAME.fullmatch(name):
+        if not is_offered(tool):
             raise InvalidRequest(
-                f"tools[{i}].name must be 1 to 64 letters, digits, '_' or '-'.", param=f"tools[{i}].name"
+                f"tools[{i}] is of type {tool_type(tool)!r:.100}, which this server does not offer: use "
+                "function, custom or namespace.",
+                code="unsupported_value",
+                param=f"tools[{i}].type",
             )
-        if name in names:
-            raise InvalidRequest(
-                f"tools[{i}].name {name!r} is declared twice: give each function its own name.",
-                param=f"tools[{i}].name",
-            )
-        names.add(name)
-    _check_tool_choice(request, model, names)
 
 
-def _check_tool_choice(request: CreateResponseRequest, model: ModelInfo, names: set[str]) -> None:
+def _check_namespaces(request: CreateResponseRequest) -> None:
+    names = {"functions"}
+    for i, tool in enumerate(request.tools):
+        if tool.HasField("namespace"):
+            name = tool.namespace.name
+            if not _TOOL_NAME.fullmatch(name) or name in names:
+                raise InvalidRequest(
+                    f"tools[{i}].name must be 1 to 64 letters, digits, '_' or '-', not functions, and each "
+                    "namespace's own.",
+                    param=f"tools[{i}].name",
+                )
+            names.add(name)
+
+
+def _check_tool_choice(request: CreateResponseRequest) -> None:
     choice = request.tool_choice
     if choice.HasField("selection"):
-        selected = choice.selection.WhichOneof("selection")
-        if selected != "function":
-            raise InvalidRequest(
-                "tool_choice may be none, auto, required or a function.",
-                code="unsupported_parameter",
-                param="tool_choice.type",
-            )
-        if choice.selection.function.name not in names:
-            raise InvalidRequest(
-                f"tool_choice names {choice.selection.function.name!r}, which tools does not hold.",
-                param="tool_choice.name",
-            )
-    elif choice.mode in (
-        ToolChoiceMode.TOOL_CHOICE_MODE_UNSPECIFIED,
-        TOOL_CHOICE_MODE_AUTO,
-        TOOL_CHOICE_MODE_NONE,
-    ):
-        return
-    elif not names:
-        raise InvalidRequest("tool_choice is required, but tools holds no function.", param="tool_choice")
-    if not model.guided:
+        tools = callable_tools(request)
+        if choice.selection.HasField("allowed_tools"):
+            for i, selection in enumerate(choice.selection.allowed_tools.tools):
+                _check_selection(selection, tools, f"tool_choice.tools[{i}]")
+        else:
+            _check_selection(choice.selection, tools, "tool_choice")
+    if call_required(request) and not allowed_tools(request):
         raise InvalidRequest(
-            f"The model {model.id!r} cannot be made to call a tool: use tool_choice auto.",
-            code="unsupported_parameter",
-            param="tool_choice",
+            "tool_choice wants a call, but tools holds nothing that may be called.", param="tool_choice"
         )
+
+
+def _check_selection(selection: ToolSelection, tools: Sequence[CallableTool], path: str) -> None:
+    match selection.WhichOneof("selection"):
+        case "function":
+            name = selection.function.name
+        case "custom":
+            name = selection.custom.name
+        case other:
+            kind = selection.unknown.type if other == "unknown" else other
+            raise InvalidRequest(
+                f"{path} wants a tool of type {kind!r:.100}, which this server does not offer: use function, "
+                "custom or allowed_tools.",
+                code="unsupported_parameter",
+                param=f"{path}.type",
+            )
+    if not any(selects(selection, tool) for tool in tools):
+        raise InvalidRequest(f"{path} names {name[:100]!r}, which tools does not hold.", param=f"{path}.name")

@@ -1,4 +1,7 @@
-"""Golden prompts: `prompts/*.json` holds requests and the prompt of each, line by line, with why it is so."""
+"""Golden prompts: `prompts/*.json` holds requests and the prompt of each, line by line, with why it is so.
+
+`history` holds the items of the responses that a request continues.
+"""
 
 import json
 from pathlib import Path
@@ -19,7 +22,9 @@ def test_prompt(path):
     golden = json.loads(path.read_text())
     assert golden["why"]
     request = decode(CreateResponseRequest, orjson.dumps({"model": "m", **golden["request"]}))
-    prompt = render(request, conversation_start_date=golden.get("conversation_start_date"))
+    earlier = decode(CreateResponseRequest, orjson.dumps({"input": golden.get("history", [])}))
+    start_date = golden.get("conversation_start_date")
+    prompt = render(request, earlier.input.items.items, conversation_start_date=start_date)
     assert vocabulary.load_encoding().decode(prompt).split("\n") == golden["prompt"]
 
 

@@ -37,7 +37,8 @@ def refused(document: dict[str, Any]) -> InvalidRequest:
     [
         ("", "input"),
         ([], "input"),
-        ([USER, call(name="bad name")], "input[1].name"),
+        ([USER, call(name="")], "input[1].name"),
+        ([USER, call(name="n" * 1025)], "input[1].name"),
         ([USER, call(call_id="")], "input[1].call_id"),
         ([USER, call(), call()], "input[2].call_id"),
         ([USER, output()], "input[1].call_id"),

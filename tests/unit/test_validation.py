@@ -1,19 +1,22 @@
 """What a request may say: wrong values and what is not offered are refused by name, the rest is kept."""
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
+from service.dialect.callable_tools import shown_tools
 from service.engine.base import FunctionSchema, Guidance, ModelInfo
 from service.errors import InvalidRequest
+from service.run.answer_format import AnswerFormat, answer_format
 from service.run.opening import opened_response, unoffered_tool_types
-from service.run.validation import StreamLimits, function_tools, guidance, top_logprobs, validate
+from service.run.validation import RequestLimits, guidance, top_logprobs, validate
 from service.wire.openai_json import decode, encode
 
-LIMITS = StreamLimits(max_interval_tokens=64, max_interval_ms=1000)
+LIMITS = RequestLimits(max_interval_tokens=64, max_interval_ms=1000)
 GUIDED = ModelInfo(id="m", context_window_tokens=100, max_output_tokens=100, guided=True)
 UNGUIDED = ModelInfo(id="m", context_window_tokens=100, max_output_tokens=100, default_temperature=0.5)
 FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object", "z": 1, "a": 2}}
@@ -50,9 +53,41 @@ REFUSED = [
     ({"truncation": "auto"}, "truncation"),
     ({"include": ["message.output_text.logprobs"]}, "include[0]"),
     ({"top_logprobs": 3}, "top_logprobs"),
-    ({"max_tool_calls": 1}, "max_tool_calls"),
-    ({"text": {"format": {"type": "json_object"}}}, "text.format"),
-    ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}}, "text.format"),
+    ({"max_tool_calls": 0}, "max_tool_calls"),
+    ({"presence_penalty": 2.5}, "presence_penalty"),
+    ({"frequency_penalty": -2.5}, "frequency_penalty"),
+    ({"tools": [{"type": "custom", "name": "a b"}]}, "tools[0].name"),
+    ({"tools": [FUNCTION, {"type": "custom", "name": "f"}]}, "tools[1].name"),
+    (
+        {
+            "tools": [
+                {
+                    "type": "custom",
+                    "name": "c",
+                    "format": {"type": "grammar", "syntax": "ebnf", "definition": "x"},
+                }
+            ]
+        },
+        "tools[0].format.syntax",
+    ),
+    ({"tools": [{"type": "namespace", "name": "functions", "tools": [FUNCTION]}]}, "tools[0].name"),
+    (
+        {"tools": [{"type": "namespace", "name": "n", "tools": [FUNCTION, FUNCTION]}]},
+        "tools[0].tools[1].name",
+    ),
+    ({"tools": [{"type": "namespace", "name": "n", "tools": []}] * 2}, "tools[1].name"),
+    ({"tools": [FUNCTION], "tool_choice": {"type": "custom", "name": "f"}}, "tool_choice.name"),
+    (
+        {
+            "tools": [FUNCTION],
+            "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]},
+        },
+        "tool_choice.tools[0].type",
+    ),
+    (
+        {"tools": [FUNCTION], "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": []}},
+        "tool_choice",
+    ),
     ({"prompt": {"id": "pmpt_1"}}, "prompt"),
 ]
 
@@ -65,7 +100,59 @@ def test_refused_by_name(fields, param):
     assert "\n" not in caught.value.message
 
 
+FORMATS = [
+    ({"type": "json_schema", "name": "a b", "schema": {}}, "text.format.name"),
+    ({"type": "json_schema", "name": "x"}, "text.format.schema"),
+    ({"type": "json_schema", "name": "x", "schema": 5}, "text.format.schema"),
+    ({"type": "json_schema", "name": "x", "schema": {"type": "objec"}}, "text.format.schema"),
+    ({"type": "json_schema", "name": "x", "schema": {"$ref": "http://a/b"}}, "text.format.schema"),
+    ({"type": "json_schema", "name": "x", "schema": {"$ref": "#/nowhere"}}, "text.format.schema"),
+    ({"type": "json_schema", "name": "x", "schema": {"pattern": "("}}, "text.format.schema"),
+    ({"type": "json_schema", "name": "x", "schema": {"title": "x" * 2**18}}, "text.format.schema"),
+]
+
+
+@pytest.mark.parametrize(("wanted", "param"), FORMATS)
+def test_formats_are_refused_by_name(wanted, param):
+    with pytest.raises(InvalidRequest) as caught:
+        answer_format(request(text={"format": wanted}).text.format)
+    assert caught.value.param == param
+    assert "\n" not in caught.value.message
+
+
+def test_a_wrong_schema_is_told_with_its_path():
+    schema = {"type": "object", "properties": {"a": {"type": "strin"}}}
+    with pytest.raises(InvalidRequest, match=r"schema\.properties\.a\.type is wrong"):
+        answer_format(
+            request(text={"format": {"type": "json_schema", "name": "x", "schema": schema}}).text.format
+        )
+
+
+@pytest.mark.parametrize("schema", ['{"pattern": "^(a+)+$"}', '{"allOf": [{"$ref": "#"}]}', "{}"])
+def test_hostile_schemas_take_no_time(schema):
+    assert AnswerFormat(schema, strict=True).fault('"' + "a" * 10_000 + '!"') in (
+        None,
+        "The model's answer does not fit text.format at its top. Try again.",
+    )
+
+
+def test_schemas_nested_very_deep():
+    for levels in (100, 900, 100_000):
+        schema = '{"items":' * levels + "{}" + "}" * levels
+        with suppress(InvalidRequest):
+            AnswerFormat(schema, strict=True).fault("[" * levels + "]" * levels)
+
+
 ACCEPTED = [
+    {"max_tool_calls": 3},
+    {"presence_penalty": -2, "frequency_penalty": 2, "seed": 7},
+    {"tools": [{"type": "custom", "name": "c"}, FUNCTION], "tool_choice": {"type": "custom", "name": "c"}},
+    {"tools": [FUNCTION, {"type": "namespace", "name": "n", "tools": [FUNCTION]}]},
+    {
+        "tools": [{"type": "namespace", "name": "n", "tools": [OTHER]}],
+        "tool_choice": {"type": "function", "name": "g"},
+    },
+    {"text": {"format": {"type": "json_object"}}},
     {},
     {"temperature": 0},
     {"temperature": 2},
@@ -103,26 +190,26 @@ def test_log_probabilities_of_a_model_that_gives_them():
     assert caught.value.param == "top_logprobs"
 
 
-@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "f"}])
-def test_a_forced_call_needs_an_engine_that_can_force_it(choice):
-    with pytest.raises(InvalidRequest) as caught:
-        validate(request(tools=[FUNCTION], tool_choice=choice), UNGUIDED, LIMITS)
-    assert caught.value.param == "tool_choice"
-
-
 def test_guidance_is_what_the_choice_leaves():
     f, g = FunctionSchema("f", '{"type":"object","z":1,"a":2}'), FunctionSchema("g", None)
     tools = [FUNCTION, OTHER]
-    assert guidance(request(tools=tools)) == Guidance((f, g), call_required=False)
-    assert guidance(request(tools=tools, tool_choice="required")) == Guidance((f, g), call_required=True)
-    named = request(tools=tools, tool_choice={"type": "function", "name": "g"})
-    assert guidance(named) == Guidance((g,), call_required=True)
-    assert guidance(request(tools=tools, tool_choice="none")) == Guidance((), call_required=False)
+    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "g"}]}
+    for choice, expected in (
+        ("auto", Guidance((f, g), call_required=False)),
+        ("required", Guidance((f, g), call_required=True)),
+        ({"type": "function", "name": "g"}, Guidance((g,), call_required=True)),
+        ("none", Guidance((), call_required=False)),
+        (allowed, Guidance((g,), call_required=False)),
+        ({**allowed, "mode": "required"}, Guidance((g,), call_required=True)),
+    ):
+        assert guidance(request(tools=tools, tool_choice=choice), None) == expected
+    wanted = AnswerFormat('{"type":"object"}', strict=True)
+    assert guidance(request(), wanted) == Guidance(answer_schema='{"type":"object"}')
 
 
 def test_tools_are_hidden_from_the_model_when_none_may_be_called():
-    assert [tool.name for tool in function_tools(request(tools=[FUNCTION, OTHER]))] == ["f", "g"]
-    assert function_tools(request(tools=[FUNCTION], tool_choice="none")) == []
+    assert [tool.name for tool in shown_tools(request(tools=[FUNCTION, OTHER]))] == ["f", "g"]
+    assert shown_tools(request(tools=[FUNCTION], tool_choice="none")) == []
 
 
 def opened(model: ModelInfo = GUIDED, **fields: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
+from service.dialect.callable_tools import parallel_tool_calls, tool_names
 from service.dialect.chat.splitter import ChatSplitter
-from service.dialect.function_tools import function_names, parallel_tool_calls
 from service.dialect.harmony import vocabulary
 from service.dialect.harmony.input_items import check_items
 from service.dialect.harmony.prompt import render
@@ -39,4 +39,4 @@ class ChatDialect:
 
     def splitter(self, request: CreateResponseRequest) -> ChatSplitter:
         """Return a splitter for the turn that answers `request`."""
-        return ChatSplitter(function_names(request), one_call=not parallel_tool_calls(request))
+        return ChatSplitter(tool_names(request), one_call=not parallel_tool_calls(request))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
-from service.dialect.function_tools import function_names, parallel_tool_calls
+from service.dialect.callable_tools import parallel_tool_calls, tool_names
 from service.dialect.harmony import vocabulary
 from service.dialect.harmony.input_items import check_items
 from service.dialect.harmony.prompt import render
@@ -38,4 +38,4 @@ class HarmonyDialect:
 
     def splitter(self, request: CreateResponseRequest) -> HarmonySplitter:
         """Return a splitter for the turn that answers `request`."""
-        return HarmonySplitter(function_names(request), one_call=not parallel_tool_calls(request))
+        return HarmonySplitter(tool_names(request), one_call=not parallel_tool_calls(request))

@@ -6,12 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Final, assert_never
 
+import orjson
 from openresponses.v1.content_pb2 import InputContent, InputContentPart
 from openresponses.v1.item_pb2 import (
     ROLE_ASSISTANT,
     ROLE_DEVELOPER,
     ROLE_SYSTEM,
     ROLE_USER,
+    CustomToolCall,
+    CustomToolCallOutput,
     FunctionCall,
     FunctionCallOutput,
     Input,
@@ -20,6 +23,7 @@ from openresponses.v1.item_pb2 import (
     ReasoningItem,
 )
 
+from service.dialect.callable_tools import CUSTOM_INPUT
 from service.dialect.harmony.message import Message
 from service.errors import InvalidRequest
 
@@ -32,7 +36,10 @@ _AUTHORS: Final = {
 }
 _CHANNELS: Final = {"": "final", "final_answer": "final", "commentary": "commentary"}
 _COMPACTED: Final = "Summary of the conversation so far:\n\n"
-_FUNCTION_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.\-]")
+
+MAX_NAME_CHARACTERS: Final = 1024
+"""Most characters of a called function's name, and of its namespace's."""
 
 
 def input_messages(source: Input, history: Sequence[InputItem] = ()) -> list[Message]:
@@ -67,7 +74,7 @@ def check_items(items: Sequence[InputItem]) -> None:
 
     """
     for i, item in enumerate(items):
-        if not item.HasField("function_call_output"):
+        if item.WhichOneof("item") not in ("function_call_output", "custom_tool_call_output"):
             _ItemReader().messages(item, f"items[{i}]")
 
 
@@ -76,7 +83,7 @@ class _ItemReader:
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
-        """The functions called so far, by call_id."""
+        """The recipients of the calls so far, by call_id."""
         self._answered: set[str] = set()
         """The call_ids whose output has been seen."""
 
@@ -89,38 +96,47 @@ class _ItemReader:
             case "compaction":
                 return [Message("developer", f"{_COMPACTED}{item.compaction.encrypted_content}")]
             case "function_call":
-                return [self._call(item.function_call, path)]
+                return [self._call(item.function_call, item.function_call.arguments, path)]
             case "function_call_output":
                 return [self._output(item.function_call_output, path)]
+            case "custom_tool_call":
+                arguments = orjson.dumps({CUSTOM_INPUT: item.custom_tool_call.input}).decode()
+                return [self._call(item.custom_tool_call, arguments, path)]
+            case "custom_tool_call_output":
+                return [self._output(item.custom_tool_call_output, path)]
             case other:
                 raise _unsupported(
                     path,
                     item.unknown.type if other == "unknown" else other,
-                    "message, reasoning, function_call or function_call_output",
+                    "message, reasoning, function_call, function_call_output, custom_tool_call, "
+                    "custom_tool_call_output, compaction or item_reference",
                 )
 
-    def _call(self, call: FunctionCall, path: str) -> Message:
-        if not _FUNCTION_NAME.fullmatch(call.name):
+    def _call(self, call: FunctionCall | CustomToolCall, arguments: str, path: str) -> Message:
+        if not 0 < len(call.name) <= MAX_NAME_CHARACTERS or len(call.namespace) > MAX_NAME_CHARACTERS:
             raise InvalidRequest(
-                f"{path}.name must be 1 to 64 letters, digits, '_' or '-'.", param=f"{path}.name"
+                f"{path}.name must be 1 to {MAX_NAME_CHARACTERS} characters.", param=f"{path}.name"
             )
         if not call.call_id or call.call_id in self._names:
             raise InvalidRequest(
                 f"{path}.call_id must be set, and different from those of the other calls.",
                 param=f"{path}.call_id",
             )
-        self._names[call.call_id] = call.name
-        return Message("assistant", call.arguments, "commentary", f"functions.{call.name}")
+        # A model may have called what nobody offers, by any name.
+        name = _NO_NAME.sub("_", f"{call.namespace}.{call.name}" if call.namespace else call.name)
+        recipient = name if "." in name else f"functions.{name}"
+        self._names[call.call_id] = recipient
+        return Message("assistant", arguments, "commentary", recipient)
 
-    def _output(self, output: FunctionCallOutput, path: str) -> Message:
+    def _output(self, output: FunctionCallOutput | CustomToolCallOutput, path: str) -> Message:
         name = self._names.get(output.call_id)
         if name is None or output.call_id in self._answered:
             raise InvalidRequest(
-                f"{path}.call_id must be that of a function_call before it, answered only once.",
+                f"{path}.call_id must be that of a call before it, answered only once.",
                 param=f"{path}.call_id",
             )
         self._answered.add(output.call_id)
-        return Message(f"functions.{name}", _text(output.output, f"{path}.output"), "commentary", "assistant")
+        return Message(name, _text(output.output, f"{path}.output"), "commentary", "assistant")
 
 
 def _message(message: InputMessage, path: str) -> Message:

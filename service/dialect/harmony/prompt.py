@@ -2,7 +2,7 @@
 
 The order is Harmony's: a system message (identity, reasoning effort, channels), one developer message, then
 the conversation. The developer message holds the instructions, the system and developer messages that the
-input begins with, and the function tools; such messages further on stand where they are.
+input begins with, the tools and the format of the answer; such messages further on stand where they are.
 
 Reasoning of earlier turns is dropped once a final message has followed it, and kept between the tool calls of
 the turn that is still running.
@@ -22,6 +22,7 @@ from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.harmony.input_items import input_messages
 from service.dialect.harmony.message import Message
+from service.dialect.harmony.response_format import response_format_section
 from service.dialect.harmony.tools import tools_section
 from service.dialect.harmony.vocabulary import START, encode, load_encoding
 from service.errors import InvalidRequest
@@ -35,6 +36,13 @@ _EFFORTS: Final = {
     "high": harmony.ReasoningEffort.HIGH,
     "xhigh": harmony.ReasoningEffort.HIGH,
     "max": harmony.ReasoningEffort.HIGH,
+}
+
+# Harmony has no word for it: the model is told.
+_VERBOSITIES: Final = {
+    "low": "Keep the answer short: say only what is needed.",
+    "medium": "",
+    "high": "Answer at length, with details and explanations.",
 }
 
 
@@ -56,11 +64,12 @@ def render(
     tools = tools_section(request)
     messages = input_messages(request.input, history)
     opening = [message.text for message in takewhile(_is_developer, messages)]
-    instructions = "\n\n".join(filter(None, [request.instructions, *opening]))
+    instructions = "\n\n".join(filter(None, [request.instructions, *opening, _verbosity(request)]))
+    declared = "\n\n".join(filter(None, [tools, response_format_section(request.text.format)]))
 
     tokens = [*_system(effort, bool(tools), conversation_start_date)]
-    if instructions or tools:
-        tokens += Message("developer", _developer_text(instructions, tools)).tokens()
+    if instructions or declared:
+        tokens += Message("developer", _developer_text(instructions, declared)).tokens()
     for message in _without_stale_reasoning(messages[len(opening) :]):
         if _is_developer(message):
             message = replace(message, text=_developer_text(message.text))
@@ -92,8 +101,19 @@ def _system(effort: harmony.ReasoningEffort, has_tools: bool, start_date: str | 
     )
 
 
-def _developer_text(instructions: str, tools: str = "") -> str:
-    return "\n\n".join(filter(None, [instructions and f"# Instructions\n\n{instructions}", tools]))
+def _verbosity(request: CreateResponseRequest) -> str:
+    if not request.text.HasField("verbosity"):
+        return ""
+    hint = _VERBOSITIES.get(request.text.verbosity)
+    if hint is None:
+        raise InvalidRequest(
+            f"text.verbosity must be one of {', '.join(_VERBOSITIES)}.", param="text.verbosity"
+        )
+    return hint
+
+
+def _developer_text(instructions: str, declared: str = "") -> str:
+    return "\n\n".join(filter(None, [instructions and f"# Instructions\n\n{instructions}", declared]))
 
 
 def _is_developer(message: Message) -> bool:

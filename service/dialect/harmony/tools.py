@@ -1,4 +1,4 @@
-"""Function tools as the section of the developer message that declares them.
+"""Tools as the section of the developer message that declares them.
 
 openai-harmony writes the declarations, from JSON Schema and in its order of keys. It tokenizes what it
 writes, in time quadratic in the length of a word and with a limit on nesting; the limits here keep it well
@@ -14,9 +14,8 @@ from typing import Any, Final
 import openai_harmony as harmony
 import orjson
 from openresponses.v1.service_pb2 import CreateResponseRequest
-from openresponses.v1.tool_pb2 import FunctionTool
 
-from service.dialect.function_tools import function_tools
+from service.dialect.callable_tools import CallableTool, shown_tools
 from service.dialect.harmony.vocabulary import MESSAGE, load_encoding
 from service.errors import InvalidRequest
 
@@ -37,31 +36,35 @@ def tools_section(request: CreateResponseRequest) -> str:
         InvalidRequest: a tool cannot be rendered; `param` is its path.
 
     """
-    tools = function_tools(request)
+    tools = shown_tools(request)
     if not tools:
         return ""
-    if sum(len(tool.description) + len(tool.parameters) for tool in tools) > MAX_TOOLS_BYTES:
+    if sum(len(tool.description) + len(tool.parameters or "") for tool in tools) > MAX_TOOLS_BYTES:
         raise InvalidRequest(
             f"tools may hold {MAX_TOOLS_BYTES} bytes of descriptions and schemas at most.", param="tools"
         )
-    content = harmony.DeveloperContent.new().with_function_tools(
-        [_description(tool, _path(request, tool)) for tool in tools]
-    )
+    content = harmony.DeveloperContent.new()
+    if functions := [_description(tool) for tool in tools if not tool.namespace]:
+        content = content.with_function_tools(functions)
+    for declared in request.tools:
+        if declared.HasField("namespace"):
+            name = declared.namespace.name
+            members = [_description(tool) for tool in tools if tool.namespace == name]
+            content = content.with_tools(
+                harmony.ToolNamespaceConfig(
+                    name=name, description=declared.namespace.description or None, tools=members
+                )
+            )
     encoding = load_encoding()
     tokens = encoding.render(harmony.Message.from_role_and_content(harmony.Role.DEVELOPER, content))
     section: str = encoding.decode_utf8(tokens[tokens.index(MESSAGE) + 1 : -1])
     return section
 
 
-def _path(request: CreateResponseRequest, tool: FunctionTool) -> str:
-    index = next(i for i, other in enumerate(request.tools) if other.function.name == tool.name)
-    return f"tools[{index}]"
-
-
-def _description(tool: FunctionTool, path: str) -> harmony.ToolDescription:
-    _check_words([tool.description], f"{path}.description")
-    parameters = _parameters(tool.parameters, f"{path}.parameters") if tool.parameters else None
-    return harmony.ToolDescription.new(tool.name, tool.description, parameters)
+def _description(tool: CallableTool) -> harmony.ToolDescription:
+    _check_words([tool.description], f"{tool.path}.description")
+    parameters = _parameters(tool.parameters, f"{tool.path}.parameters") if tool.parameters else None
+    return harmony.ToolDescription.new(tool.bare_name, tool.description, parameters)
 
 
 def _parameters(text: str, path: str) -> dict[str, Any]:

@@ -45,6 +45,9 @@ class SamplingParams:
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
     logprobs: int | None = None
     guided_decoding: Any = None
     detokenize: bool = True

@@ -1,0 +1,164 @@
+"""What a request says of tools that the client runs: which there are, which the model may and must call.
+
+Three kinds are one to a model: functions, functions in a namespace, and custom tools, whose free text it
+writes as the one property of an object. A tool's name in prompts and output is NAME, or NAMESPACE.NAME.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+from openresponses.v1.service_pb2 import CreateResponseRequest
+from openresponses.v1.tool_pb2 import (
+    TOOL_CHOICE_MODE_NONE,
+    TOOL_CHOICE_MODE_REQUIRED,
+    CustomTool,
+    FunctionTool,
+    Grammar,
+    ToolSelection,
+)
+
+CUSTOM_INPUT: Final = "input"
+"""The property that holds the text for a custom tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallableTool:
+    """A tool that the model may call and the client runs."""
+
+    name: str
+    """NAME, or NAMESPACE.NAME."""
+    namespace: str
+    """Empty for none."""
+    bare_name: str
+    description: str
+    parameters: str | None
+    """JSON Schema of the arguments as JSON text, or None where there are none."""
+    is_custom: bool
+    """Its argument is text: the property `CUSTOM_INPUT`."""
+    grammar: Grammar | None
+    """What the text of a custom tool must look like; None: any text."""
+    path: str
+    """Its place in the request."""
+
+
+def callable_tools(request: CreateResponseRequest) -> list[CallableTool]:
+    """Return all tools on offer, in order."""
+    return list(_tools(request))
+
+
+def shown_tools(request: CreateResponseRequest) -> list[CallableTool]:
+    """Return the tools that the model is shown; none when the request wants no calls."""
+    return [] if request.tool_choice.mode == TOOL_CHOICE_MODE_NONE else callable_tools(request)
+
+
+def allowed_tools(request: CreateResponseRequest) -> list[CallableTool]:
+    """Return the tools that the model may call, as `tool_choice` leaves them."""
+    choice = request.tool_choice
+    if not choice.HasField("selection"):
+        return shown_tools(request)
+    selected = choice.selection
+    selections = list(selected.allowed_tools.tools) if selected.HasField("allowed_tools") else [selected]
+    return [tool for tool in callable_tools(request) if any(selects(each, tool) for each in selections)]
+
+
+def selects(selection: ToolSelection, tool: CallableTool) -> bool:
+    """Whether a selection, not itself one of several tools, means a tool."""
+    match selection.WhichOneof("selection"):
+        case "function":
+            wanted, is_custom = selection.function.name, False
+        case "custom":
+            wanted, is_custom = selection.custom.name, True
+        case _:
+            return False
+    return tool.is_custom is is_custom and wanted in (tool.name, tool.bare_name)
+
+
+def call_required(request: CreateResponseRequest) -> bool:
+    """Whether the model must call one of the allowed tools."""
+    choice = request.tool_choice
+    if choice.HasField("selection") and choice.selection.HasField("allowed_tools"):
+        return choice.selection.allowed_tools.mode == TOOL_CHOICE_MODE_REQUIRED
+    return choice.HasField("selection") or choice.mode == TOOL_CHOICE_MODE_REQUIRED
+
+
+def tool_names(request: CreateResponseRequest) -> frozenset[str]:
+    """Return the names of all tools on offer, shown or not."""
+    return frozenset(tool.name for tool in _tools(request))
+
+
+def parallel_tool_calls(request: CreateResponseRequest) -> bool:
+    """Whether the turn may hold several calls; so by default."""
+    return request.parallel_tool_calls if request.HasField("parallel_tool_calls") else True
+
+
+def custom_input_schema(grammar: Grammar | None) -> str:
+    """Return the schema of the object that a custom tool's text is the one property of."""
+    text = {"type": "string"}
+    if grammar and grammar.syntax == "regex":
+        text["pattern"] = f"^(?:{grammar.definition})$"
+    return orjson.dumps(
+        {
+            "type": "object",
+            "properties": {CUSTOM_INPUT: text},
+            "required": [CUSTOM_INPUT],
+            "additionalProperties": False,
+        }
+    ).decode()
+
+
+def _tools(request: CreateResponseRequest) -> Iterator[CallableTool]:
+    for i, tool in enumerate(request.tools):
+        path = f"tools[{i}]"
+        match tool.WhichOneof("tool"):
+            case "function":
+                yield _function(tool.function, "", path)
+            case "custom":
+                yield _custom(tool.custom, "", path)
+            case "namespace":
+                for j, member in enumerate(tool.namespace.tools):
+                    within = f"{path}.tools[{j}]"
+                    if member.HasField("function"):
+                        yield _function(member.function, tool.namespace.name, within)
+                    elif member.HasField("custom"):
+                        yield _custom(member.custom, tool.namespace.name, within)
+            case _:
+                pass
+
+
+def _function(tool: FunctionTool, namespace: str, path: str) -> CallableTool:
+    return CallableTool(
+        _full_name(namespace, tool.name),
+        namespace,
+        tool.name,
+        tool.description,
+        tool.parameters if tool.HasField("parameters") else None,
+        False,
+        None,
+        path,
+    )
+
+
+def _custom(tool: CustomTool, namespace: str, path: str) -> CallableTool:
+    grammar = tool.format.grammar if tool.format.HasField("grammar") else None
+    description = tool.description
+    if grammar:
+        described = f"The input must match this {grammar.syntax} grammar:\n{grammar.definition}"
+        description = "\n\n".join(filter(None, [description, described]))
+    return CallableTool(
+        _full_name(namespace, tool.name),
+        namespace,
+        tool.name,
+        description,
+        custom_input_schema(grammar),
+        True,
+        grammar,
+        path,
+    )
+
+
+def _full_name(namespace: str, name: str) -> str:
+    return f"{namespace}.{name}" if namespace else name
