@@ -89,8 +89,8 @@ class Settings(BaseSettings):
     api_keys_file: Path | None = Field(
         None, description="File of the API keys that may call, one a line; without it, any call may."
     )
-    sealing_keys: list[str] = Field(
-        [],
+    sealing_keys: list[str] | None = Field(
+        None,
         description="Secrets that reasoning is sealed with: the first seals, all open. By default the "
         "database keeps one.",
         repr=False,

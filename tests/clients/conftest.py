@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.clients.agent_scripts import agent_turns
 from tests.processes import Running, start_gateway, start_service
-from tests.scripts import write_script
+from tests.scripts import TURNS, write_script
 
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    script = write_script(tmp_path_factory.mktemp("script"))
+    script = write_script(tmp_path_factory.mktemp("script"), {**TURNS, **agent_turns()})
     with start_service("--engine", "scripted", "--script", script) as running:
         yield running
 
