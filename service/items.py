@@ -60,6 +60,15 @@ def as_items(source: Input) -> list[InputItem]:
     return list(source.items.items)
 
 
+def has_files(source: Input) -> bool:
+    """Whether a message of an input holds a file."""
+    return any(
+        part.HasField("input_file")
+        for item in source.items.items
+        for part in item.message.content.parts.parts
+    )
+
+
 def with_ids(items: Iterable[InputItem], unique: str) -> list[InputItem]:
     """Return copies of items as they are kept: each has an id, and a message's content is a list of parts.
 

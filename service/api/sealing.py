@@ -34,7 +34,7 @@ class Sealer:
 
         """
         try:
-            whose, _, text = self._fernet.decrypt(sealed).decode().partition("\n")
+            whose, _, text = self._fernet.decrypt(sealed.encode()).decode().partition("\n")
         except (InvalidToken, UnicodeError):
             whose = text = ""
         if not whose or whose != owner:

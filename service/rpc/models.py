@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openresponses.v1.service_pb2 import ListModelsResponse, Model
+from openresponses.v1.service_pb2 import ListModelsResponse, Model, ModelCapabilities
 
 from service.engine.base import Engine, ModelInfo, find_model
 
@@ -22,4 +22,24 @@ def get_model(engine: Engine, name: str) -> Model:
 
 
 def _model(info: ModelInfo) -> Model:
-    return Model(id=info.id, object="model", created=info.created, owned_by=info.owned_by)
+    return Model(
+        id=info.id,
+        object="model",
+        created=info.created,
+        owned_by=info.owned_by,
+        context_window=info.context_window_tokens,
+        context_length=info.context_window_tokens,
+        max_model_len=info.context_window_tokens,
+        max_output_tokens=info.max_output_tokens,
+        input_modalities=["text"],
+        output_modalities=["text"],
+        capabilities=ModelCapabilities(
+            function_calling=True,
+            parallel_tool_calls=True,
+            guided_decoding=info.guided,
+            structured_output=True,
+            reasoning=True,
+            logprobs=info.logprobs,
+            stored_responses=True,
+        ),
+    )

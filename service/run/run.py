@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
-from openresponses.v1.item_pb2 import InputItem
+from openresponses.v1.item_pb2 import Input, InputItem, InputItemList
+from openresponses.v1.response_pb2 import TRUNCATION_AUTO
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.base import Dialect
 from service.dialect.callable_tools import callable_tools
 from service.engine.base import Engine, GenerationRequest, ModelInfo, find_model
 from service.errors import InvalidRequest, ServiceError
+from service.items import as_items, has_files
 from service.run.answer_format import AnswerFormat, answer_format
 from service.run.builder import ResponseBuilder
 from service.run.calls import CallReader
@@ -30,9 +32,12 @@ from service.run.flush import FlushPolicy, FlushStats, flushing
 from service.run.interval import Interval
 from service.run.opening import opened_response
 from service.run.promises import promises
+from service.run.truncation import fitting
 from service.run.turn import Turn
 from service.run.validation import SEALED_REASONING, RequestLimits, guidance, top_logprobs, validate
 
+_ROOM_SHARE: Final = 8
+"""Of the context, this part is left for the output where a truncated request does not say how much."""
 _LONG_REQUEST_BYTES: Final = 65_536
 """From here on a prompt is rendered in a thread."""
 
@@ -158,10 +163,26 @@ class ResponseRunner:
         model = find_model(self._engine, request.model)
         validate(request, model, self._stream.limits)
         size = request.ByteSize() + sum(item.ByteSize() for item in run.history)
-        if size < _LONG_REQUEST_BYTES:
-            return model, self._dialect.render(request, run.history)
-        # Takes tenths of a second for megabytes: other streams go on meanwhile.
-        return model, await asyncio.to_thread(self._dialect.render, request, run.history)
+        if size < _LONG_REQUEST_BYTES and not has_files(request.input):
+            return model, self._rendered(run, model)
+        # Takes tenths of a second for megabytes, or for documents: other streams go on meanwhile.
+        return model, await asyncio.to_thread(self._rendered, run, model)
+
+    def _rendered(self, run: Run, model: ModelInfo) -> list[int]:
+        request, window = run.request, model.context_window_tokens
+        prompt = self._dialect.render(request, run.history)
+        room = min(request.max_output_tokens or window // _ROOM_SHARE, window // 2)
+        if request.truncation != TRUNCATION_AUTO or len(prompt) <= window - room:
+            return prompt
+        shorter = CreateResponseRequest()
+        shorter.CopyFrom(request)
+
+        def render(items: Sequence[InputItem]) -> list[int]:
+            shorter.input.CopyFrom(Input(items=InputItemList(items=items)))
+            return self._dialect.render(shorter)
+
+        items = [*run.history, *as_items(request.input)]
+        return render(fitting(items, lambda kept: len(render(kept)) <= window - room))
 
     def _generation(
         self,

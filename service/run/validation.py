@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from openresponses.v1.response_pb2 import TRUNCATION_AUTO
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.tool_pb2 import ToolSelection
 
@@ -133,7 +132,6 @@ def _check_offered(request: CreateResponseRequest) -> None:
         ("prompt", request.HasField("prompt"), "write the prompt out in instructions and input"),
         ("moderation", request.HasField("moderation"), "leave it out"),
         ("context_management", bool(request.context_management), "leave it out"),
-        ("truncation", request.truncation == TRUNCATION_AUTO, 'use "disabled", and shorten the input'),
     )
     for param, asked, instead in unoffered:
         if asked:

@@ -27,6 +27,13 @@ ADDITIONS = {
     "CreateResponseRequest.seed": "an extension that other servers know",
     "CreateResponseRequest.presence_penalty": "an extension that other servers know",
     "CreateResponseRequest.frequency_penalty": "an extension that other servers know",
+    **{
+        f"Model.{name}": "catalogues of models read it"
+        for name in (
+            *("context_window", "context_length", "max_model_len", "max_output_tokens"),
+            *("input_modalities", "output_modalities", "capabilities"),
+        )
+    },
     "StreamOptions.stream_interval": "our own: when to flush",
     "StreamOptions.stream_interval_ms": "our own: when to flush",
     "ResponseErrorEvent.error": "some clients read the fault nested",
@@ -51,6 +58,7 @@ OUR_OWN = {
     "JsonField": "says how the JSON looks",
     "JsonMessage": "says how the JSON looks",
     "UnknownVariant": "what the contract does not know",
+    "ModelCapabilities": "catalogues of models read it",
     "GetResponseRequest": "gRPC wants a request",
     "ResumeResponseRequest": "gRPC wants a request",
     "CancelResponseRequest": "gRPC wants a request",

@@ -51,6 +51,7 @@ MAY_IMPORT = {
         "service.dialect.base",
         "service.dialect.callable_tools",
         "service.engine.base",
+        "service.items",
         "service.errors",
     },
     "service.wire": {"service.wire", "service.errors"},
@@ -77,6 +78,7 @@ SANS_IO = (
     "service.run.custom_input",
     "service.run.opening",
     "service.run.promises",
+    "service.run.truncation",
     "service.run.turn",
     "service.run.validation",
 )

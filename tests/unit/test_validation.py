@@ -49,8 +49,6 @@ REFUSED = [
     ({"tools": [FUNCTION], "tool_choice": {"type": "web_search_preview"}}, "tool_choice.type"),
     ({"background": True, "store": False}, "store"),
     ({"include": ["brand.new"]}, "include[0]"),
-    # Not offered yet.
-    ({"truncation": "auto"}, "truncation"),
     ({"include": ["message.output_text.logprobs"]}, "include[0]"),
     ({"top_logprobs": 3}, "top_logprobs"),
     ({"max_tool_calls": 0}, "max_tool_calls"),
@@ -159,6 +157,7 @@ ACCEPTED = [
     {"top_p": 1},
     {"background": False},
     {"truncation": "disabled"},
+    {"truncation": "auto"},
     {"top_logprobs": 0},
     {"include": []},
     {"text": {"format": {"type": "text"}, "verbosity": "low"}},

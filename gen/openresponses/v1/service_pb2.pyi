@@ -508,6 +508,13 @@ class Model(_message.Message):
     CREATED_FIELD_NUMBER: _builtins.int
     OWNED_BY_FIELD_NUMBER: _builtins.int
     SHUTDOWN_DATE_FIELD_NUMBER: _builtins.int
+    CONTEXT_WINDOW_FIELD_NUMBER: _builtins.int
+    CONTEXT_LENGTH_FIELD_NUMBER: _builtins.int
+    MAX_MODEL_LEN_FIELD_NUMBER: _builtins.int
+    MAX_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    INPUT_MODALITIES_FIELD_NUMBER: _builtins.int
+    OUTPUT_MODALITIES_FIELD_NUMBER: _builtins.int
+    CAPABILITIES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """What requests call it."""
     object: _builtins.str
@@ -518,6 +525,26 @@ class Model(_message.Message):
     """Who made the model."""
     shutdown_date: _builtins.str
     """The day from which requests may no longer name it. Unset: not decided."""
+    context_window: _builtins.int
+    """The most tokens of prompt and output together."""
+    context_length: _builtins.int
+    """The same, by the name that catalogues of other servers read."""
+    max_model_len: _builtins.int
+    """The same, by another such name."""
+    max_output_tokens: _builtins.int
+    """The most tokens of output."""
+    @_builtins.property
+    def input_modalities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the model takes and gives, for example "text"."""
+
+    @_builtins.property
+    def output_modalities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the model gives."""
+
+    @_builtins.property
+    def capabilities(self) -> Global___ModelCapabilities:
+        """What can be done with it."""
+
     def __init__(
         self,
         *,
@@ -526,13 +553,76 @@ class Model(_message.Message):
         created: _builtins.float = ...,
         owned_by: _builtins.str = ...,
         shutdown_date: _builtins.str | None = ...,
+        context_window: _builtins.int = ...,
+        context_length: _builtins.int = ...,
+        max_model_len: _builtins.int = ...,
+        max_output_tokens: _builtins.int = ...,
+        input_modalities: _abc.Iterable[_builtins.str] | None = ...,
+        output_modalities: _abc.Iterable[_builtins.str] | None = ...,
+        capabilities: Global___ModelCapabilities | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_shutdown_date", b"_shutdown_date", "shutdown_date", b"shutdown_date"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_shutdown_date", b"_shutdown_date", "capabilities", b"capabilities", "shutdown_date", b"shutdown_date"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shutdown_date", b"_shutdown_date", "created", b"created", "id", b"id", "object", b"object", "owned_by", b"owned_by", "shutdown_date", b"shutdown_date"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_shutdown_date", b"_shutdown_date", "capabilities", b"capabilities", "context_length", b"context_length", "context_window", b"context_window", "created", b"created", "id", b"id", "input_modalities", b"input_modalities", "max_model_len", b"max_model_len", "max_output_tokens", b"max_output_tokens", "object", b"object", "output_modalities", b"output_modalities", "owned_by", b"owned_by", "shutdown_date", b"shutdown_date"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__shutdown_date: _TypeAlias = _typing.Literal["shutdown_date"]  # noqa: Y015
     _WhichOneofArgType__shutdown_date: _TypeAlias = _typing.Literal["_shutdown_date", b"_shutdown_date"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__shutdown_date) -> _WhichOneofReturnType__shutdown_date | None: ...
 
 Global___Model: _TypeAlias = Model  # noqa: Y015
+
+@_typing.final
+class ModelCapabilities(_message.Message):
+    """What can be done with a model on this server."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FUNCTION_CALLING_FIELD_NUMBER: _builtins.int
+    PARALLEL_TOOL_CALLS_FIELD_NUMBER: _builtins.int
+    GUIDED_DECODING_FIELD_NUMBER: _builtins.int
+    STRUCTURED_OUTPUT_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
+    LOGPROBS_FIELD_NUMBER: _builtins.int
+    VISION_FIELD_NUMBER: _builtins.int
+    STORED_RESPONSES_FIELD_NUMBER: _builtins.int
+    WEBSOCKET_FIELD_NUMBER: _builtins.int
+    function_calling: _builtins.bool
+    """It can be given tools to call."""
+    parallel_tool_calls: _builtins.bool
+    """It may call several of them in one response."""
+    guided_decoding: _builtins.bool
+    """Its calls and answers are held to their schemas while it writes. Where this is false, they are checked when
+    they are written, and a response that breaks `tool_choice` or a strict format fails.
+    """
+    structured_output: _builtins.bool
+    """Its answers can be asked to be JSON of a schema."""
+    reasoning: _builtins.bool
+    """It reasons, in items of its own."""
+    logprobs: _builtins.bool
+    """It gives log-probabilities."""
+    vision: _builtins.bool
+    """It can look at images."""
+    stored_responses: _builtins.bool
+    """Responses are kept, continued and made in the background."""
+    websocket: _builtins.bool
+    """Requests can come over a WebSocket."""
+    def __init__(
+        self,
+        *,
+        function_calling: _builtins.bool = ...,
+        parallel_tool_calls: _builtins.bool = ...,
+        guided_decoding: _builtins.bool = ...,
+        structured_output: _builtins.bool = ...,
+        reasoning: _builtins.bool = ...,
+        logprobs: _builtins.bool = ...,
+        vision: _builtins.bool = ...,
+        stored_responses: _builtins.bool = ...,
+        websocket: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["function_calling", b"function_calling", "guided_decoding", b"guided_decoding", "logprobs", b"logprobs", "parallel_tool_calls", b"parallel_tool_calls", "reasoning", b"reasoning", "stored_responses", b"stored_responses", "structured_output", b"structured_output", "vision", b"vision", "websocket", b"websocket"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ModelCapabilities: _TypeAlias = ModelCapabilities  # noqa: Y015

@@ -24,6 +24,7 @@ from openresponses.v1.item_pb2 import (
 )
 
 from service.dialect.callable_tools import CUSTOM_INPUT
+from service.dialect.file_text import file_text
 from service.dialect.harmony.message import Message
 from service.errors import InvalidRequest
 
@@ -180,11 +181,19 @@ def _part_text(part: InputContentPart, path: str) -> str:
             return part.output_text.text
         case "refusal":
             return part.refusal.refusal
+        case "input_file":
+            return file_text(part.input_file, path)
+        case "input_image":
+            raise InvalidRequest(
+                f"{path} is an image, and the models here read text only: leave it out.",
+                code="unsupported_value",
+                param=path,
+            )
         case other:
             raise _unsupported(
                 path,
                 part.unknown.type if other == "unknown" else other,
-                "input_text, output_text or refusal",
+                "input_text, input_file, output_text or refusal",
             )
 
 

@@ -1,0 +1,206 @@
+"""Going on without a store: sealed reasoning, compaction, counting, truncation; and hidden reasoning."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from service.wire.stream_rules import check_stream
+from tests.processes import start_gateway, start_service
+from tests.scripts import write_script
+
+THOUGHT = "A secret thought about Oslo."
+CALL = (
+    f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant"
+    "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
+)
+ANSWER = "<|channel|>final<|message|>Done.<|return|>"
+TURNS = {
+    "works": {"turns": [{"harmony": CALL, "chunks": 3}, {"harmony": ANSWER}]},
+    "answers": {"harmony": "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant" + ANSWER},
+}
+TOOLS = [{"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}]
+SEALED = ["reasoning.encrypted_content"]
+
+
+@contextmanager
+def serving(folder: Path, *flags: str, key: str = "alice") -> Iterator[openai.OpenAI]:
+    script = write_script(folder, TURNS)
+    with (
+        start_service("--engine", "scripted", "--script", script, *flags) as service,
+        start_gateway(service.address) as gateway,
+        openai.OpenAI(
+            base_url=f"http://{gateway.address}/v1", api_key=key, max_retries=0, timeout=20
+        ) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[openai.OpenAI]:
+    with serving(tmp_path_factory.mktemp("script")) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def hiding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[openai.OpenAI]:
+    with serving(tmp_path_factory.mktemp("script"), "--no-show-reasoning") as client:
+        yield client
+
+
+def first_turn(client: openai.OpenAI, **fields: Any) -> Any:
+    fields = {"store": False, "include": SEALED, **fields}
+    return client.responses.create(model="works", input="Go", tools=TOOLS, **fields)
+
+
+def second_input(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    answer = {"type": "function_call_output", "call_id": output[-1]["call_id"], "output": "ok"}
+    return [{"role": "user", "content": "Go"}, *output, answer]
+
+
+def tokens(client: openai.OpenAI, items: list[dict[str, Any]], tools: Any = TOOLS) -> int:
+    return client.responses.input_tokens.count(model="works", input=items, tools=tools).input_tokens
+
+
+def test_sealed_reasoning_stands_for_the_thought(client):
+    output = [item.model_dump() for item in first_turn(client).output]
+    assert THOUGHT not in output[0]["encrypted_content"]
+    with_thought = tokens(client, second_input(output))
+    sealed = [{**output[0], "content": None}, output[1]]
+    assert tokens(client, second_input(sealed)) == with_thought
+    emptied = [{**output[0], "content": None, "encrypted_content": None}, output[1]]
+    assert tokens(client, second_input(emptied)) < with_thought
+    answered = client.responses.create(model="works", input=second_input(sealed), tools=TOOLS, store=False)
+    assert answered.output_text == "Done."
+
+
+def test_it_comes_only_where_it_is_asked_for(client):
+    assert first_turn(client, include=[]).output[0].encrypted_content is None
+
+
+def test_what_has_been_changed_is_refused(client):
+    output = [item.model_dump() for item in first_turn(client).output]
+    sealed = output[0]["encrypted_content"]
+    for wrong in (sealed[:-2], sealed[:50] + "A" + sealed[51:], "gAAAAA", "nonsense", "ü"):
+        changed = [{**output[0], "encrypted_content": wrong}, output[1]]
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.responses.create(model="works", input=second_input(changed), tools=TOOLS)
+        assert (caught.value.code, caught.value.param) == (
+            "invalid_encrypted_content",
+            "input[1].encrypted_content",
+        )
+
+
+def test_it_belongs_to_the_key_that_it_was_made_for(client):
+    output = [item.model_dump() for item in first_turn(client).output]
+    with (
+        openai.OpenAI(base_url=client.base_url, api_key="bob", max_retries=0) as bob,
+        pytest.raises(openai.BadRequestError),
+    ):
+        bob.responses.create(model="works", input=second_input(output), tools=TOOLS)
+
+
+def test_keys_rotate(tmp_path):
+    with serving(tmp_path, "--sealing-keys", "old") as client:
+        output = [item.model_dump() for item in first_turn(client).output]
+    with serving(tmp_path, "--sealing-keys", "new", "--sealing-keys", "old") as client:
+        assert tokens(client, second_input(output)) > 0
+        newer = [item.model_dump() for item in first_turn(client).output]
+    with serving(tmp_path, "--sealing-keys", "new") as client:
+        assert tokens(client, second_input(newer)) > 0
+        with pytest.raises(openai.BadRequestError):
+            tokens(client, second_input(output))
+
+
+def test_without_keys_in_the_settings_the_database_keeps_one(tmp_path):
+    database = f"sqlite:///{tmp_path}/responses.db"
+    with serving(tmp_path, "--database", database) as client:
+        output = [item.model_dump() for item in first_turn(client).output]
+    with serving(tmp_path, "--database", database) as client:
+        assert tokens(client, second_input(output)) > 0
+
+
+def test_hidden_reasoning_leaves_only_sealed(hiding, client):
+    events = [
+        event.model_dump(exclude_unset=True)
+        for event in hiding.responses.create(model="works", input="Go", tools=TOOLS, stream=True)
+    ]
+    assert check_stream(events) == []
+    assert THOUGHT not in str(events)
+    reasoning, call = events[-1]["response"]["output"]
+    assert (reasoning["type"], call["type"]) == ("reasoning", "function_call")
+    assert events[-1]["response"]["usage"]["output_tokens_details"]["reasoning_tokens"] > 0
+    # It goes round, through the client and through the store.
+    shown = [item.model_dump() for item in first_turn(client).output]
+    assert tokens(hiding, second_input([reasoning, call])) == tokens(client, second_input(shown))
+    continued = hiding.responses.input_tokens.count(
+        model="works",
+        previous_response_id=events[-1]["response"]["id"],
+        input=second_input([reasoning, call])[-1:],
+        tools=TOOLS,
+    )
+    assert continued.input_tokens == tokens(client, second_input(shown))
+
+
+def test_a_compacted_conversation_goes_on_from_its_summary(client):
+    long = [
+        item
+        for i in range(50)
+        for item in (
+            {"role": "user", "content": f"Question {i}?"},
+            {"role": "assistant", "content": "A long answer. " * 20},
+        )
+    ]
+    compacted = client.responses.compact(model="answers", input=long)
+    assert compacted.object == "response.compaction"
+    assert [item.type for item in compacted.output] == ["message"] * 50 + ["compaction"]
+    # The package has no type for a user's message in an output.
+    items = [item.model_dump(exclude_unset=True, warnings=False) for item in compacted.output]
+    going_on = [*items, {"role": "user", "content": "And now?"}]
+    assert tokens(client, going_on) < tokens(client, long) / 3
+    assert client.responses.create(model="answers", input=going_on).output_text == "Done."
+    changed = [{**items[-1], "encrypted_content": "nonsense"}]
+    with pytest.raises(openai.BadRequestError) as caught:
+        tokens(client, changed)
+    assert caught.value.param == "input[0].encrypted_content"
+
+
+def test_compaction_of_what_is_kept(client):
+    first = client.responses.create(model="answers", input="Hi")
+    compacted = client.responses.compact(model="answers", input="More", previous_response_id=first.id)
+    assert compacted.usage.input_tokens > tokens(client, [{"role": "user", "content": "More"}])
+
+
+def test_counting_counts_what_the_response_would(client):
+    fields: dict[str, Any] = {"model": "answers", "input": "Hi", "instructions": "Be kind.", "tools": TOOLS}
+    counted = client.responses.input_tokens.count(**fields)
+    assert counted.input_tokens == client.responses.create(**fields).usage.input_tokens
+    with pytest.raises(openai.BadRequestError):
+        client.responses.input_tokens.count(model="answers", input=[{"type": "brand_new"}])
+
+
+def test_truncation_drops_the_oldest_items(client):
+    question = {"role": "user", "content": "And now?"}
+    many = [{"role": "user", "content": f"{i} " + "word " * 20_000} for i in range(8)]
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(model="answers", input=[*many, question])
+    assert caught.value.code == "context_length_exceeded"
+    cut = client.responses.create(model="answers", input=[*many, question], truncation="auto")
+    assert (cut.status, cut.truncation) == ("completed", "auto")
+    assert cut.usage.input_tokens == tokens(client, [*many[3:], question], [])
+    short = client.responses.create(model="answers", input=[question], truncation="auto")
+    assert short.usage.input_tokens == tokens(client, [question], [])
+
+
+def test_a_file_is_read_and_an_image_refused(client):
+    file = {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,SGVsbG8="}
+    with_file = [{"role": "user", "content": [file, {"type": "input_text", "text": "What is it?"}]}]
+    written = [{"role": "user", "content": "File a.txt:\n\nHello\n\nWhat is it?"}]
+    assert tokens(client, with_file) == tokens(client, written)
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(model="answers", input=[{"role": "user", "content": [image]}])
+    assert caught.value.param == "input[0].content[0]"
