@@ -44,7 +44,7 @@ class Conversation:
     """The user's message, when it is the last."""
     after_result: bool
     """The last message is a function's result."""
-    answer_format: str
+    answer_format: str = ""
     """What the answer must look like, as Harmony declares it; empty for any text."""
 
     def with_messages(self, messages: Sequence[ChatMessage]) -> Conversation:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -78,3 +79,6 @@ async def test_functions_are_declared_in_the_system_message():
     line = json.dumps({"type": "function", "function": declaration}, separators=(",", ":"))
     assert f"<tools>\n{line}\n</tools>" in system.content
     assert with_declarations(conversation, []) == conversation
+    formatted = replace(conversation, answer_format="# Response Formats\n\n## x\n\n{}")
+    (system,) = with_declarations(formatted, []).messages
+    assert system.content == "Be kind.\n\n# Response Formats\n\n## x\n\n{}"

@@ -15,10 +15,11 @@ from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.harmony import vocabulary
 from service.dialect.harmony.dialect import HarmonyDialect
-from service.engine.base import FunctionSchema, GenerationRequest, Guidance
+from service.engine.base import FunctionSchema, GenerationRequest, Guidance, TokenChunk
 from service.engine.embedded import MODEL_ID, bundled_model
 from service.engine.llama_cpp import CONTEXT_TOKENS, LlamaCppEngine
 from service.errors import InvalidRequest, StartupError
+from service.run.answer_format import answer_format
 from service.run.validation import guidance
 from service.wire.openai_json import decode
 from tests.engine_contract import (
@@ -47,9 +48,9 @@ WEATHER = {
 }
 
 
-def generation(text: str = "", **fields: Any) -> GenerationRequest:
+def generation(question: str = "", **fields: Any) -> GenerationRequest:
     """A request at temperature 0, rendered as the service renders it."""
-    document = {"model": MODEL_ID, **({"input": text} if text else {}), **fields}
+    document = {"model": MODEL_ID, **({"input": question} if question else {}), **fields}
     request = decode(CreateResponseRequest, json.dumps(document).encode())
     return GenerationRequest(
         request_id="resp_1",
@@ -57,7 +58,7 @@ def generation(text: str = "", **fields: Any) -> GenerationRequest:
         prompt_token_ids=DIALECT.render(request),
         stop_token_ids=sorted(DIALECT.stop_token_ids),
         temperature=0,
-        guidance=guidance(request),
+        guidance=guidance(request, answer_format(request.text.format)),
     )
 
 
@@ -228,6 +229,119 @@ async def test_a_file_that_is_no_model_is_named(tmp_path, content):
         path.write_bytes(content)
     with pytest.raises(StartupError, match=r"model\.gguf"):
         LlamaCppEngine(path, "m", slots=1, max_queued_requests=0)
+
+
+def texts(chunks: list[TokenChunk]) -> list[tuple[str | None, str | None, str]]:
+    """Channel, recipient and text of the messages, as openai-harmony reads them."""
+    messages = vocabulary.load_encoding().parse_messages_from_completion_tokens(
+        tokens_of(chunks), harmony.Role.ASSISTANT
+    )
+    return [(message.channel, message.recipient, message.content[0].text) for message in messages]
+
+
+async def test_an_answer_is_held_to_its_schema_and_the_thought_is_not(engine):
+    schema = {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "maxLength": 30},
+            "population": {"type": "integer", "maximum": 100_000_000},
+        },
+        "required": ["city", "population"],
+        "additionalProperties": False,
+    }
+    wanted = {"type": "json_schema", "name": "city", "schema": schema, "strict": True}
+    chunks = await chunks_of(engine, generation("Tell me of Paris.", text={"format": wanted}))
+    (thought_channel, _, thought), (channel, recipient, answer) = texts(chunks)
+    assert (thought_channel, channel, recipient) == ("analysis", "final", None)
+    assert not thought.startswith("{")
+    read = json.loads(answer)
+    assert list(read) == ["city", "population"]
+    assert isinstance(read["population"], int)
+
+
+async def test_a_json_object_is_one(engine):
+    request = generation(
+        "Say hello, as JSON.", text={"format": {"type": "json_object"}}, reasoning={"effort": "low"}
+    )
+    chunks = await chunks_of(engine, replace(request, max_tokens=60))
+    ((channel, _, answer),) = texts(chunks)
+    assert channel == "final"
+    assert answer.startswith("{")
+
+
+@pytest.mark.parametrize(
+    ("syntax", "definition"), [("lark", 'start: "go " ("left" | "right")'), ("regex", "go (left|right)")]
+)
+async def test_the_text_for_a_custom_tool_is_held_to_its_grammar(engine, syntax, definition):
+    tool = {
+        "type": "custom",
+        "name": "steer",
+        "description": "Steers the car",
+        "format": {"type": "grammar", "syntax": syntax, "definition": definition},
+    }
+    request = generation(
+        "Steer the car to the left.",
+        tools=[tool],
+        tool_choice={"type": "custom", "name": "steer"},
+        reasoning={"effort": "low"},
+    )
+    ((channel, recipient, arguments),) = texts(await chunks_of(engine, request))
+    assert (channel, recipient) == ("commentary", "functions.steer")
+    assert json.loads(arguments)["input"] in ("go left", "go right")
+
+
+async def test_only_an_allowed_tool_is_called(engine):
+    other = {**WEATHER, "name": "get_time", "description": "The time of day"}
+    choice = {
+        "type": "allowed_tools",
+        "mode": "required",
+        "tools": [{"type": "function", "name": "get_time"}],
+    }
+    request = generation(
+        "What is the weather in Paris?",
+        tools=[WEATHER, {"type": "namespace", "name": "clock", "description": "", "tools": [other]}],
+        tool_choice=choice,
+        reasoning={"effort": "low"},
+    )
+    ((_, recipient, _),) = texts(await chunks_of(engine, request))
+    assert recipient == "clock.get_time"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "param"),
+    [
+        ({"type": "json_schema", "name": "x", "schema": {"items": {"not": {}}}}, "text.format.schema"),
+        (
+            {"type": "json_schema", "name": "x", "schema": {"enum": [str(i) for i in range(5000)]}},
+            "text.format.schema",
+        ),
+    ],
+)
+async def test_a_format_that_cannot_be_held_to_is_refused(engine, wanted, param):
+    with pytest.raises(InvalidRequest) as refused:
+        await first_of(engine, generation("Hi", text={"format": wanted}))
+    assert refused.value.param == param
+
+
+async def test_a_grammar_that_is_none_is_refused(engine):
+    tool = {
+        "type": "custom",
+        "name": "steer",
+        "format": {"type": "grammar", "syntax": "lark", "definition": "start: ("},
+    }
+    choice = {"type": "custom", "name": "steer"}
+    with pytest.raises(InvalidRequest, match="steer"):
+        await first_of(engine, generation("Hi", tools=[tool], tool_choice=choice))
+
+
+async def test_the_same_seed_says_the_same(engine):
+    request = generation("Tell me a story.", reasoning={"effort": "low"})
+    warm = replace(request, temperature=1.5, max_tokens=30)
+    one, two, three = [
+        tokens_of(await chunks_of(engine, replace(warm, seed=seed, request_id=f"resp_{i}")))
+        for i, seed in enumerate((7, 7, 8))
+    ]
+    assert one == two != three
 
 
 async def test_a_call_that_is_cut_ends_where_the_limit_is(engine):

@@ -40,11 +40,29 @@ def test_effort(effort, read_as):
     assert read(input="Why?", reasoning={"effort": effort}).effort == read_as
 
 
-@pytest.mark.parametrize("tools", [[], [TOOL]])
-@pytest.mark.parametrize("instructions", ["Be brief.", "# Tools\n\nUse none.", "# Instructions\n\nX\n\nY"])
-def test_instructions_come_without_the_functions_behind_them(instructions, tools):
-    conversation = read(input="Why?", instructions=instructions, tools=tools)
+FORMAT = {"type": "json_schema", "name": "x", "description": "An x.", "schema": {"type": "object"}}
+
+
+@pytest.mark.parametrize("wanted", [None, FORMAT, {"type": "json_object"}])
+@pytest.mark.parametrize(
+    "tools",
+    [[], [TOOL], [TOOL, {"type": "namespace", "name": "a", "description": "As.\nMore.", "tools": [TOOL]}]],
+)
+@pytest.mark.parametrize(
+    "instructions",
+    [
+        "Be brief.",
+        "# Tools\n\nUse none.",
+        "# Instructions\n\nX\n\nY",
+        "A\n\n# Tools\n\n## functions\n\nNone.",
+        "A\n\n# Response Formats\n\n## json\n\nAny.",
+    ],
+)
+def test_instructions_come_without_what_is_declared_behind_them(instructions, tools, wanted):
+    conversation = read(input="Why?", instructions=instructions, tools=tools, text={"format": wanted})
     assert pairs(conversation) == [("system", instructions), ("user", "Why?")]
+    assert conversation.answer_format.startswith("# Response Formats" if wanted else "")
+    assert conversation.answer_format.endswith("}" if wanted else "")
 
 
 def test_functions_alone_are_no_instructions():
