@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import assert_never
 
-from openresponses.v1.content_pb2 import Logprob, OutputContentPart, OutputText, ReasoningText
+from openresponses.v1.content_pb2 import Logprob
 from openresponses.v1.event_pb2 import (
     ResponseCompletedEvent,
     ResponseContentPartAddedEvent,
@@ -40,14 +40,6 @@ from openresponses.v1.event_pb2 import (
     ResponseTextDeltaEvent,
     ResponseTextDoneEvent,
 )
-from openresponses.v1.item_pb2 import (
-    ROLE_ASSISTANT,
-    CustomToolCall,
-    FunctionCall,
-    OutputItem,
-    OutputMessage,
-    ReasoningItem,
-)
 from openresponses.v1.response_pb2 import IncompleteDetails, Response, ResponseError, Usage
 from openresponses.v1.status_pb2 import (
     ITEM_STATUS_COMPLETED,
@@ -58,21 +50,11 @@ from openresponses.v1.status_pb2 import (
     RESPONSE_STATUS_IN_PROGRESS,
     RESPONSE_STATUS_INCOMPLETE,
     RESPONSE_STATUS_QUEUED,
-    ItemStatus,
     ResponseStatus,
 )
 
 from service.dialect.base import Kind, MessageEnd, MessageStart, MessageText, Segment
-
-_ID_PREFIXES = {
-    Kind.REASONING: "rs",
-    Kind.PREAMBLE: "msg",
-    Kind.ANSWER: "msg",
-    Kind.FUNCTION_CALL: "fc",
-    Kind.CUSTOM_CALL: "ctc",
-}
-_PHASES = {Kind.PREAMBLE: "commentary", Kind.ANSWER: "final_answer"}
-
+from service.run.open_item import OpenItem
 
 _Delta = (
     ResponseTextDeltaEvent
@@ -104,14 +86,7 @@ class ResponseBuilder:
         self._unique = response.id.removeprefix("resp_")
         self._number = 0
         self._events: list[ResponseStreamEvent] = []
-        # The open item.
-        self._kind = Kind.ANSWER
-        self._name = ""
-        self._namespace = ""
-        self._id = ""
-        self._index = 0
-        self._texts: list[str] = []
-        self._logprobs: list[Logprob] = []
+        self._item = self._new_item(MessageStart(Kind.ANSWER))
 
     def take(self) -> list[ResponseStreamEvent]:
         """Return the events since the last call, in order."""
@@ -137,11 +112,11 @@ class ResponseBuilder:
         for segment in segments:
             match segment:
                 case MessageText(text, logprobs):
-                    self._texts.append(text)
-                    self._logprobs += logprobs
+                    self._item.texts.append(text)
+                    self._item.logprobs += logprobs
                     self._delta(text, logprobs)
-                case MessageStart(kind, name, namespace):
-                    self._open(kind, name, namespace)
+                case MessageStart():
+                    self._open(self._new_item(segment))
                 case MessageEnd(complete):
                     self._close(complete=complete)
                 case _:
@@ -185,42 +160,46 @@ class ResponseBuilder:
         return event
 
     def _fill(self, delta: _Delta, text: str) -> None:
-        delta.item_id = self._id
-        delta.output_index = self._index
+        delta.item_id = self._item.id
+        delta.output_index = self._item.index
         delta.delta = text
 
     # One item: opened, filled, closed.
 
-    def _open(self, kind: Kind, name: str, namespace: str) -> None:
-        self._kind = kind
-        self._name = name
-        self._namespace = namespace
-        self._index = len(self.response.output)
-        self._id = f"{_ID_PREFIXES[kind]}_{self._unique}{self._index:04x}"
-        self._texts = []
-        self._logprobs = []
+    def _new_item(self, start: MessageStart) -> OpenItem:
+        return OpenItem(
+            start.kind,
+            start.name,
+            start.namespace,
+            self._unique,
+            len(self.response.output),
+            hides_reasoning=not self._show_reasoning,
+        )
+
+    def _open(self, item: OpenItem) -> None:
+        self._item = item
         self._emit(
             "response.output_item.added",
             output_item_added=ResponseOutputItemAddedEvent(
-                output_index=self._index, item=self._item(ITEM_STATUS_IN_PROGRESS, None)
+                output_index=item.index, item=item.snapshot(ITEM_STATUS_IN_PROGRESS, None)
             ),
         )
-        if part := self._part(""):
+        if part := item.part(""):
             self._emit(
                 "response.content_part.added",
                 content_part_added=ResponseContentPartAddedEvent(
-                    item_id=self._id, output_index=self._index, part=part
+                    item_id=item.id, output_index=item.index, part=part
                 ),
             )
 
     def _delta(self, text: str, logprobs: Sequence[Logprob] = ()) -> None:
-        match self._kind:
+        match self._item.kind:
             case Kind.ANSWER | Kind.PREAMBLE:
                 answer = self._event("response.output_text.delta").output_text_delta
                 self._fill(answer, text)
                 if logprobs:
                     answer.logprobs.extend(logprobs)
-            case Kind.REASONING if not self._show_reasoning:
+            case Kind.REASONING if self._item.hidden:
                 pass
             case Kind.REASONING:
                 self._fill(self._event("response.reasoning_text.delta").reasoning_text_delta, text)
@@ -231,115 +210,58 @@ class ResponseBuilder:
                 event = self._event("response.custom_tool_call_input.delta")
                 self._fill(event.custom_tool_call_input_delta, text)
             case _:
-                assert_never(self._kind)
+                assert_never(self._item.kind)
 
     def _close(self, *, complete: bool) -> None:
-        text = "".join(self._texts)
-        if self._kind is Kind.FUNCTION_CALL and complete and not text.strip():
+        item = self._item
+        text = "".join(item.texts)
+        if item.kind is Kind.FUNCTION_CALL and complete and not text.strip():
             # A call without arguments: clients parse them as JSON, and wait for at least one delta.
             text += "{}"
             self._delta("{}")
-        match self._kind:
+        match self._item.kind:
             case Kind.ANSWER | Kind.PREAMBLE:
                 self._emit(
                     "response.output_text.done",
                     output_text_done=ResponseTextDoneEvent(
-                        item_id=self._id, output_index=self._index, text=text, logprobs=self._logprobs
+                        item_id=item.id, output_index=item.index, text=text, logprobs=item.logprobs
                     ),
                 )
-            case Kind.REASONING if not self._show_reasoning:
+            case Kind.REASONING if self._item.hidden:
                 pass
             case Kind.REASONING:
                 self._emit(
                     "response.reasoning_text.done",
                     reasoning_text_done=ResponseReasoningTextDoneEvent(
-                        item_id=self._id, output_index=self._index, text=text
+                        item_id=item.id, output_index=item.index, text=text
                     ),
                 )
             case Kind.FUNCTION_CALL:
                 self._emit(
                     "response.function_call_arguments.done",
                     function_call_arguments_done=ResponseFunctionCallArgumentsDoneEvent(
-                        item_id=self._id, output_index=self._index, arguments=text
+                        item_id=item.id, output_index=item.index, arguments=text
                     ),
                 )
             case Kind.CUSTOM_CALL:
                 self._emit(
                     "response.custom_tool_call_input.done",
                     custom_tool_call_input_done=ResponseCustomToolCallInputDoneEvent(
-                        item_id=self._id, output_index=self._index, input=text
+                        item_id=item.id, output_index=item.index, input=text
                     ),
                 )
             case _:
-                assert_never(self._kind)
-        if part := self._part(text):
+                assert_never(self._item.kind)
+        if part := item.part(text):
             self._emit(
                 "response.content_part.done",
                 content_part_done=ResponseContentPartDoneEvent(
-                    item_id=self._id, output_index=self._index, part=part
+                    item_id=item.id, output_index=item.index, part=part
                 ),
             )
-        item = self._item(ITEM_STATUS_COMPLETED if complete else ITEM_STATUS_INCOMPLETE, text)
-        self.response.output.append(item)
+        done = item.snapshot(ITEM_STATUS_COMPLETED if complete else ITEM_STATUS_INCOMPLETE, text, self._seal)
+        self.response.output.append(done)
         self._emit(
             "response.output_item.done",
-            output_item_done=ResponseOutputItemDoneEvent(output_index=self._index, item=item),
+            output_item_done=ResponseOutputItemDoneEvent(output_index=item.index, item=done),
         )
-
-    def _part(self, text: str) -> OutputContentPart | None:
-        match self._kind:
-            case Kind.ANSWER | Kind.PREAMBLE:
-                return OutputContentPart(output_text=OutputText(text=text, logprobs=self._logprobs))
-            case Kind.REASONING if not self._show_reasoning:
-                return None
-            case Kind.REASONING:
-                return OutputContentPart(reasoning_text=ReasoningText(text=text))
-            case Kind.FUNCTION_CALL | Kind.CUSTOM_CALL:
-                return None
-            case _:
-                assert_never(self._kind)
-
-    def _item(self, status: ItemStatus.ValueType, text: str | None) -> OutputItem:
-        """The open item; `text` is None while nothing of its content is announced yet."""
-        match self._kind:
-            case Kind.ANSWER | Kind.PREAMBLE:
-                part = None if text is None else self._part(text)
-                return OutputItem(
-                    message=OutputMessage(
-                        id=self._id,
-                        role=ROLE_ASSISTANT,
-                        status=status,
-                        content=[part] if part else [],
-                        phase=_PHASES[self._kind],
-                    )
-                )
-            case Kind.REASONING:
-                texts = [ReasoningText(text=text)] if text is not None and self._show_reasoning else []
-                item = ReasoningItem(id=self._id, status=status, content=texts)
-                if text is not None and self._seal:
-                    item.encrypted_content = self._seal(text)
-                return OutputItem(reasoning=item)
-            case Kind.FUNCTION_CALL:
-                return OutputItem(
-                    function_call=FunctionCall(
-                        id=self._id,
-                        call_id=f"call_{self._unique}{self._index:04x}",
-                        name=self._name,
-                        namespace=self._namespace or None,
-                        arguments=text or "",
-                        status=status,
-                    )
-                )
-            case Kind.CUSTOM_CALL:
-                return OutputItem(
-                    custom_tool_call=CustomToolCall(
-                        id=self._id,
-                        call_id=f"call_{self._unique}{self._index:04x}",
-                        name=self._name,
-                        namespace=self._namespace or None,
-                        input=text or "",
-                        status=status,
-                    )
-                )
-            case _:
-                assert_never(self._kind)

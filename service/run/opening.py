@@ -69,6 +69,7 @@ def opened_response(
         store=is_kept(request),
         background=request.background,
         service_tier="default",
+        prompt_cache_retention="in_memory" if request.HasField("prompt_cache_retention") else None,
         metadata=request.metadata,
     )
     conversation_id = request.conversation.id or request.conversation.conversation.id

@@ -7,30 +7,22 @@ the prompt is rendered.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from openresponses.v1.service_pb2 import CreateResponseRequest
-from openresponses.v1.tool_pb2 import ToolSelection
 
-from service.dialect.callable_tools import (
-    CallableTool,
-    allowed_tools,
-    call_required,
-    callable_tools,
-    selects,
-)
+from service.dialect.callable_tools import allowed_tools, call_required
 from service.engine.base import FunctionSchema, Guidance, ModelInfo
 from service.errors import InvalidRequest
 from service.run.answer_format import AnswerFormat
-from service.run.opening import is_kept, is_offered, tool_type
+from service.run.opening import is_kept
+from service.run.tool_validation import check_tools
 
 MAX_METADATA_PAIRS: Final = 16
 MAX_METADATA_KEY_CHARACTERS: Final = 64
 MAX_METADATA_VALUE_CHARACTERS: Final = 512
-MAX_TOOLS: Final = 1024
 
 SEALED_REASONING: Final = "reasoning.encrypted_content"
 """Of `include`: reasoning items come with what gives them back to a server that has not kept them."""
@@ -46,7 +38,6 @@ _OF_HOSTED_TOOLS: Final = frozenset(
         "web_search_call.results",
     }
 )
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +64,7 @@ def validate(request: CreateResponseRequest, model: ModelInfo, limits: RequestLi
     _check_include(request, model)
     _check_kept(request)
     check_metadata(request.metadata)
-    _check_tools(request)
-    if limits.rejects_unoffered_tools:
-        _check_all_offered(request)
+    check_tools(request, rejects_unoffered=limits.rejects_unoffered_tools)
 
 
 def top_logprobs(request: CreateResponseRequest) -> int | None:
@@ -128,10 +117,26 @@ def _check_numbers(request: CreateResponseRequest, limits: RequestLimits) -> Non
 
 def _check_offered(request: CreateResponseRequest) -> None:
     """Refuse what changes the outcome and is not offered."""
+    reasoning, background = request.reasoning, request.background_options
     unoffered = (
         ("prompt", request.HasField("prompt"), "write the prompt out in instructions and input"),
         ("moderation", request.HasField("moderation"), "leave it out"),
-        ("context_management", bool(request.context_management), "leave it out"),
+        ("context_management", bool(request.context_management), "use POST /v1/responses/compact"),
+        ("prompt_cache_options", request.HasField("prompt_cache_options"), "leave it out"),
+        ("image", request.HasField("image"), "leave it out"),
+        ("access_programs", request.HasField("access_programs"), "leave it out"),
+        (
+            "background_options.completion_window",
+            background.completion_window not in ("", "soonest"),
+            'use "soonest"',
+        ),
+        ("reasoning.context", reasoning.context == "all_turns", 'use "auto"'),
+        ("reasoning.mode", reasoning.mode not in ("", "standard"), 'use "standard"'),
+        (
+            "stream_options.include_obfuscation",
+            request.stream_options.include_obfuscation,
+            "leave it out, or false",
+        ),
     )
     for param, asked, instead in unoffered:
         if asked:
@@ -143,8 +148,10 @@ def _check_offered(request: CreateResponseRequest) -> None:
 
 
 def _check_kept(request: CreateResponseRequest) -> None:
-    if request.background and not is_kept(request):
-        raise InvalidRequest("background needs store: true.", param="store")
+    for name in ("background", "conversation"):
+        asked = request.background if name == "background" else request.HasField("conversation")
+        if asked and not is_kept(request):
+            raise InvalidRequest(f"{name} needs store: true.", param="store")
 
 
 def _check_include(request: CreateResponseRequest, model: ModelInfo) -> None:
@@ -183,85 +190,3 @@ def check_metadata(metadata: Mapping[str, str]) -> None:
                 f"{MAX_METADATA_VALUE_CHARACTERS}.",
                 param="metadata",
             )
-
-
-def _check_tools(request: CreateResponseRequest) -> None:
-    tools = callable_tools(request)
-    if len(request.tools) + len(tools) > MAX_TOOLS:
-        raise InvalidRequest(f"tools may hold {MAX_TOOLS} tools at most.", param="tools")
-    _check_namespaces(request)
-    names: set[str] = set()
-    for tool in tools:
-        if not _TOOL_NAME.fullmatch(tool.bare_name):
-            raise InvalidRequest(
-                f"{tool.path}.name must be 1 to 64 letters, digits, '_' or '-'.", param=f"{tool.path}.name"
-            )
-        if tool.name in names:
-            raise InvalidRequest(
-                f"{tool.path}.name {tool.name!r} is declared twice: give each tool its own name.",
-                param=f"{tool.path}.name",
-            )
-        if tool.grammar and tool.grammar.syntax not in ("lark", "regex"):
-            raise InvalidRequest(
-                f"{tool.path}.format.syntax must be lark or regex.", param=f"{tool.path}.format.syntax"
-            )
-        names.add(tool.name)
-    _check_tool_choice(request)
-
-
-def _check_all_offered(request: CreateResponseRequest) -> None:
-    for i, tool in enumerate(request.tools):
-        if not is_offered(tool):
-            raise InvalidRequest(
-                f"tools[{i}] is of type {tool_type(tool)!r:.100}, which this server does not offer: use "
-                "function, custom or namespace.",
-                code="unsupported_value",
-                param=f"tools[{i}].type",
-            )
-
-
-def _check_namespaces(request: CreateResponseRequest) -> None:
-    names = {"functions"}
-    for i, tool in enumerate(request.tools):
-        if tool.HasField("namespace"):
-            name = tool.namespace.name
-            if not _TOOL_NAME.fullmatch(name) or name in names:
-                raise InvalidRequest(
-                    f"tools[{i}].name must be 1 to 64 letters, digits, '_' or '-', not functions, and each "
-                    "namespace's own.",
-                    param=f"tools[{i}].name",
-                )
-            names.add(name)
-
-
-def _check_tool_choice(request: CreateResponseRequest) -> None:
-    choice = request.tool_choice
-    if choice.HasField("selection"):
-        tools = callable_tools(request)
-        if choice.selection.HasField("allowed_tools"):
-            for i, selection in enumerate(choice.selection.allowed_tools.tools):
-                _check_selection(selection, tools, f"tool_choice.tools[{i}]")
-        else:
-            _check_selection(choice.selection, tools, "tool_choice")
-    if call_required(request) and not allowed_tools(request):
-        raise InvalidRequest(
-            "tool_choice wants a call, but tools holds nothing that may be called.", param="tool_choice"
-        )
-
-
-def _check_selection(selection: ToolSelection, tools: Sequence[CallableTool], path: str) -> None:
-    match selection.WhichOneof("selection"):
-        case "function":
-            name = selection.function.name
-        case "custom":
-            name = selection.custom.name
-        case other:
-            kind = selection.unknown.type if other == "unknown" else other
-            raise InvalidRequest(
-                f"{path} wants a tool of type {kind!r:.100}, which this server does not offer: use function, "
-                "custom or allowed_tools.",
-                code="unsupported_parameter",
-                param=f"{path}.type",
-            )
-    if not any(selects(selection, tool) for tool in tools):
-        raise InvalidRequest(f"{path} names {name[:100]!r}, which tools does not hold.", param=f"{path}.name")

@@ -86,7 +86,17 @@ REFUSED = [
         {"tools": [FUNCTION], "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": []}},
         "tool_choice",
     ),
+    ({"conversation": "conv_1", "store": False}, "store"),
     ({"prompt": {"id": "pmpt_1"}}, "prompt"),
+    ({"moderation": {"model": "x"}}, "moderation"),
+    ({"context_management": [{"type": "compaction"}]}, "context_management"),
+    ({"prompt_cache_options": {"mode": "explicit"}}, "prompt_cache_options"),
+    ({"image": {"context_compression": "enabled"}}, "image"),
+    ({"access_programs": {"cyber": "standard"}}, "access_programs"),
+    ({"background_options": {"completion_window": "2h"}}, "background_options.completion_window"),
+    ({"reasoning": {"context": "all_turns"}}, "reasoning.context"),
+    ({"reasoning": {"mode": "pro"}}, "reasoning.mode"),
+    ({"stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),
 ]
 
 
@@ -143,6 +153,9 @@ def test_schemas_nested_very_deep():
 
 ACCEPTED = [
     {"max_tool_calls": 3},
+    {"reasoning": {"summary": "auto", "context": "auto", "mode": "standard"}},
+    {"background_options": {"completion_window": "soonest", "continuation_id": "x"}, "background": True},
+    {"prompt_cache_retention": "24h"},
     {"presence_penalty": -2, "frequency_penalty": 2, "seed": 7},
     {"tools": [{"type": "custom", "name": "c"}, FUNCTION], "tool_choice": {"type": "custom", "name": "c"}},
     {"tools": [FUNCTION, {"type": "namespace", "name": "n", "tools": [FUNCTION]}]},
