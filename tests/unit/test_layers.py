@@ -39,7 +39,7 @@ MAY_IMPORT = {
         "service.api",
         "service.run.drain",
         "service.run.open_item",
-    "service.run.opening",
+        "service.run.opening",
         "service.wire",
         "service.engine.base",
         "service.errors",
