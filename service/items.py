@@ -60,6 +60,11 @@ def as_items(source: Input) -> list[InputItem]:
     return list(source.items.items)
 
 
+def is_id(text: str) -> bool:
+    """Whether a text can be the id of something that is kept."""
+    return _ID.fullmatch(text) is not None
+
+
 def has_files(source: Input) -> bool:
     """Whether a message of an input holds a file."""
     return any(
@@ -105,7 +110,7 @@ def _kept(item: InputItem, unique: str, index: int) -> InputItem:
     member = _member(kept)
     if not member.id:
         member.id = f"{_ID_PREFIXES.get(item.WhichOneof('item') or '', 'item')}_{unique}i{index:04x}"
-    elif not _ID.fullmatch(member.id):
+    elif not is_id(member.id):
         raise InvalidRequest(
             f"input[{index}].id must be 1 to 128 printable ASCII characters.", param=f"input[{index}].id"
         )

@@ -99,7 +99,8 @@ class Background:
                 yield []
                 spoke_at = loop.time()
             try:
-                async with asyncio.timeout(POLL_S):
+                # What is made here wakes its followers.
+                async with asyncio.timeout(self._silence_s if response_id in self._producers else POLL_S):
                     await change.wait()
             except TimeoutError:
                 continue

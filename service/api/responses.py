@@ -12,7 +12,6 @@ from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.stored_pb2 import DeletedResponse, InputTokenCount, ItemList, Page
-from sqlalchemy.exc import SQLAlchemyError
 
 from service.api.background import Background
 from service.api.context import ContextReader
@@ -177,7 +176,7 @@ class Responses:
     async def _save(self, owner: str, response: Response, prepared: _Prepared) -> bool:
         try:
             return await self._store.save(owner, response, prepared.kept_input, prepared.chain)
-        except (OSError, SQLAlchemyError, ServiceError):
+        except ServiceError:
             # The client has its answer all the same, and reads in it that it is not kept.
             _log.exception("response %s cannot be kept", response.id)
             return False

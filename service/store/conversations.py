@@ -8,11 +8,11 @@ from typing import Any, Final
 from openresponses.v1.conversation_pb2 import ConversationResource
 from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.response_pb2 import Response
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, false, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import InvalidRequest, NotFound
-from service.items import as_input_item, with_ids
+from service.items import as_input_item, is_id, with_ids
 from service.store.database import Database
 from service.store.tables import CONVERSATION_ITEMS, CONVERSATIONS
 
@@ -127,11 +127,10 @@ async def add_turn(
 
 
 async def _get(connection: AsyncConnection, owner: str, conversation_id: str) -> ConversationResource:
-    found = await connection.scalar(
-        select(CONVERSATIONS.c.conversation).where(
-            CONVERSATIONS.c.id == conversation_id, CONVERSATIONS.c.owner == owner
-        )
+    query = select(CONVERSATIONS.c.conversation).where(
+        CONVERSATIONS.c.id == conversation_id, CONVERSATIONS.c.owner == owner
     )
+    found = await connection.scalar(query) if is_id(conversation_id) else None
     if found is None:
         raise NotFound(
             f"The conversation {conversation_id[:100]!r} does not exist here (any more).",
@@ -178,6 +177,8 @@ async def _add(connection: AsyncConnection, conversation_id: str, items: Sequenc
 
 
 def _item(conversation_id: str, item_id: str) -> Any:
+    if not is_id(item_id):
+        return false()
     return (CONVERSATION_ITEMS.c.conversation_id == conversation_id) & (CONVERSATION_ITEMS.c.id == item_id)
 
 

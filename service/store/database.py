@@ -6,9 +6,10 @@ SQLite then waits for its one write lock instead of failing halfway.
 
 from __future__ import annotations
 
+import logging
 import secrets
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,9 +19,12 @@ from sqlalchemy import Connection, event, make_url, select, text
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from service.errors import StartupError
+from service.errors import StartupError, Unavailable
 from service.store.tables import SECRETS
 
+_log = logging.getLogger(__name__)
+
+_CONNECTIONS: Final = {"pool_size": 10, "max_overflow": 20}
 _DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
 _BUSY_TIMEOUT_S: Final = 30.0
 _BEGIN: Final = "sqlite_begin"
@@ -46,7 +50,7 @@ class Database:
         """
         try:
             parsed = make_url(url)
-            engine = create_async_engine(parsed.set(drivername=_DRIVERS[parsed.drivername]))
+            engine = create_async_engine(parsed.set(drivername=_DRIVERS[parsed.drivername]), **_CONNECTIONS)
         except (ArgumentError, KeyError, NoSuchModuleError) as error:
             raise StartupError(
                 "The database must be sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME. See --database."
@@ -55,7 +59,7 @@ class Database:
             _prepare_sqlite(engine)
         database = cls(engine)
         try:
-            async with database.writing() as connection:
+            async with database._begin_writing() as connection:
                 await connection.run_sync(_upgrade)
         except (OSError, SQLAlchemyError) as error:
             await database.close()
@@ -66,15 +70,25 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[AsyncConnection, None]:
-        """Begin a transaction that only reads."""
-        async with self._engine.begin() as connection:
-            yield connection
+        """Begin a transaction that only reads.
+
+        Raises:
+            Unavailable: the database cannot be reached, or fails.
+
+        """
+        with _failures():
+            async with self._engine.begin() as connection:
+                yield connection
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator[AsyncConnection, None]:
-        """Begin a transaction that writes."""
-        async with self._engine.execution_options(**{_BEGIN: "IMMEDIATE"}).begin() as connection:
-            yield connection
+        """Begin a transaction that writes. Raises as `reading`."""
+        with _failures():
+            async with self._begin_writing() as connection:
+                yield connection
+
+    def _begin_writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        return self._engine.execution_options(**{_BEGIN: "IMMEDIATE"}).begin()
 
     async def secret(self, name: str) -> str:
         """Return the key of that name that all replicas share; the first to ask makes it, 32 random bytes."""
@@ -94,6 +108,18 @@ class Database:
     async def close(self) -> None:
         """Close all connections."""
         await self._engine.dispose()
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except IntegrityError:
+        # Not a failure of the database: another writer was quicker.
+        raise
+    except (OSError, SQLAlchemyError) as error:
+        _log.error("the database fails: %r", error)
+        raise Unavailable("The store cannot be reached: try again later.") from error
 
 
 def _prepare_sqlite(engine: AsyncEngine) -> None:

@@ -30,8 +30,10 @@ class Stream:
     """When each message, or piece of a body, came; since the start."""
 
 
-async def over_grpc(address: str, model: str, streams: list[Stream], began_at: float) -> None:
-    request = CreateResponseRequest(model=model, input=Input(text="Hi")).SerializeToString()
+async def over_grpc(
+    address: str, model: str, streams: list[Stream], began_at: float, *, store: bool = False
+) -> None:
+    request = CreateResponseRequest(model=model, input=Input(text="Hi"), store=store).SerializeToString()
     async with grpc.aio.insecure_channel(address) as channel:
         call = channel.unary_stream(METHOD)
 
@@ -43,8 +45,10 @@ async def over_grpc(address: str, model: str, streams: list[Stream], began_at: f
         await asyncio.gather(*map(read, streams))
 
 
-async def over_http(address: str, model: str, streams: list[Stream], began_at: float) -> None:
-    content = json.dumps({"model": model, "input": "Hi", "stream": True}).encode()
+async def over_http(
+    address: str, model: str, streams: list[Stream], began_at: float, *, store: bool = False
+) -> None:
+    content = json.dumps({"model": model, "input": "Hi", "stream": True, "store": store}).encode()
     head = f"POST /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(content)}\r\n\r\n"
     host, _, port = address.rpartition(":")
 

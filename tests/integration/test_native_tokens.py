@@ -4,8 +4,12 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from itertools import pairwise
 
+import grpc
 import pytest
 import pytest_asyncio
+from openresponses.v1.item_pb2 import Input
+from openresponses.v1.service_pb2 import CreateResponseRequest
+from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
 
 from service.dialect.harmony.vocabulary import (
     CALL,
@@ -22,8 +26,9 @@ from service.engine.embedded import bundled_model
 from service.engine.llama_cpp import LlamaCppEngine
 from service.engine.llama_runtime import LlamaRuntime, Sampling, TextToken
 from service.engine.native_turn import whole_token_ids
-from tests.engine_contract import MAX_QUEUED_REQUESTS, SLOTS, EngineContract, chunks_of, tokens_of
+from tests.engine_contract import MAX_QUEUED_REQUESTS, PATIENCE_S, SLOTS, EngineContract, chunks_of, tokens_of
 from tests.gguf_chain import write_chain
+from tests.processes import start_service
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -140,6 +145,24 @@ async def test_its_cached_tokens_are_told_however_it_ends(engine):
         assert {chunk.cached_tokens for chunk in again if chunk.token_ids} == {
             len(request.prompt_token_ids) - 1
         }
+
+
+async def test_what_continues_a_response_reads_only_what_is_new(tmp_path):
+    """The prompt grows by what was said, so that the engine has most of it in its cache."""
+    path = write_chain(tmp_path / "chain.gguf", dict(pairwise([ASSISTANT, *HELLO])))
+    with start_service("--model", path, "--slots", "1") as running:
+        async with grpc.aio.insecure_channel(running.address) as channel:
+            stub = ResponsesServiceStub(channel)
+            request = CreateResponseRequest(
+                model="chain", input=Input(text="Hi"), instructions="Be kind. " * 20
+            )
+            known = 0
+            for _ in range(4):
+                response = await stub.CreateResponse(request, timeout=PATIENCE_S)
+                assert response.usage.input_tokens_details.cached_tokens >= known
+                # All but where the model went on.
+                known = response.usage.input_tokens - 2
+                request.previous_response_id = response.id
 
 
 async def test_its_log_probabilities_come_one_a_token(engine):

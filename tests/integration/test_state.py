@@ -9,10 +9,29 @@ import grpc
 import httpx
 import openai
 import pytest
-from openresponses.v1.item_pb2 import Input
-from openresponses.v1.service_pb2 import CreateResponseRequest
+from openresponses.v1.content_pb2 import InputContent
+from openresponses.v1.conversation_pb2 import (
+    CreateConversationRequest,
+    CreateItemsRequest,
+    DeleteConversationRequest,
+    DeleteItemRequest,
+    GetConversationRequest,
+    GetItemRequest,
+    ListItemsRequest,
+    UpdateConversationRequest,
+)
+from openresponses.v1.conversation_pb2_grpc import ConversationsServiceStub
+from openresponses.v1.item_pb2 import ROLE_USER, Input, InputItem, InputItemList, InputMessage, ItemReference
+from openresponses.v1.service_pb2 import ConversationChoice, CreateResponseRequest
 from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
-from openresponses.v1.stored_pb2 import GetResponseRequest, ListInputItemsRequest, Page
+from openresponses.v1.stored_pb2 import (
+    CancelResponseRequest,
+    DeleteResponseRequest,
+    GetResponseRequest,
+    ListInputItemsRequest,
+    Page,
+    ResumeResponseRequest,
+)
 from sqlalchemy import create_engine, func, select
 
 from service.store.database import Database
@@ -192,6 +211,53 @@ def test_what_is_missing_or_foreign_is_not_found(gateway, client):
                 "previous_response_not_found",
                 "previous_response_id",
             )
+
+
+ODD_IDS = ["a\0b", "ü", "a b", "x" * 10_000, "'; DROP TABLE responses; --", "\n", "resp_%"]
+
+
+@pytest.mark.parametrize("odd", ODD_IDS)
+def test_odd_ids_are_not_found(channel, odd):
+    stub, conversations = ResponsesServiceStub(channel), ConversationsServiceStub(channel)
+    hello = {"model": "hello", "input": Input(text="Hi")}
+    reference = InputItem(item_reference=ItemReference(id=odd))
+    for attempt in (
+        lambda: stub.GetResponse(GetResponseRequest(response_id=odd)),
+        lambda: list(stub.ResumeResponse(ResumeResponseRequest(response_id=odd))),
+        lambda: stub.CancelResponse(CancelResponseRequest(response_id=odd)),
+        lambda: stub.DeleteResponse(DeleteResponseRequest(response_id=odd)),
+        lambda: stub.ListInputItems(ListInputItemsRequest(response_id=odd)),
+        lambda: stub.CreateResponse(CreateResponseRequest(**hello, previous_response_id=odd)),
+        lambda: stub.CreateResponse(CreateResponseRequest(**hello, conversation=ConversationChoice(id=odd))),
+        lambda: stub.CreateResponse(
+            CreateResponseRequest(model="hello", input=Input(items=InputItemList(items=[reference])))
+        ),
+        lambda: conversations.GetConversation(GetConversationRequest(conversation_id=odd)),
+        lambda: conversations.ListItems(ListItemsRequest(conversation_id=odd)),
+        lambda: conversations.GetItem(GetItemRequest(conversation_id=odd, item_id=odd)),
+    ):
+        with pytest.raises(grpc.RpcError) as caught:
+            attempt()
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_conversations_over_grpc(channel):
+    stub = ConversationsServiceStub(channel)
+    said = [
+        InputItem(message=InputMessage(role=ROLE_USER, content=InputContent(text=text))) for text in "abc"
+    ]
+    made = stub.CreateConversation(CreateConversationRequest(items=said[:2], metadata={"a": "\0"}))
+    added = stub.CreateItems(CreateItemsRequest(conversation_id=made.id, items=said[2:]))
+    listed = stub.ListItems(ListItemsRequest(conversation_id=made.id, page=Page(order="asc")))
+    assert [item.message.content.parts.parts[0].input_text.text for item in listed.data] == ["a", "b", "c"]
+    assert listed.data[2] == added.data[0]
+    one = GetItemRequest(conversation_id=made.id, item_id=listed.data[0].message.id)
+    assert stub.GetItem(one) == listed.data[0]
+    stub.DeleteItem(DeleteItemRequest(conversation_id=made.id, item_id=one.item_id))
+    assert len(stub.ListItems(ListItemsRequest(conversation_id=made.id)).data) == 2
+    updated = stub.UpdateConversation(UpdateConversationRequest(conversation_id=made.id, metadata={"b": "c"}))
+    assert stub.GetConversation(GetConversationRequest(conversation_id=made.id)) == updated
+    assert stub.DeleteConversation(DeleteConversationRequest(conversation_id=made.id)).deleted
 
 
 def test_one_key_never_sees_what_is_anothers(gateway, client):

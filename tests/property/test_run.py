@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.harmony import vocabulary
@@ -17,6 +18,7 @@ from service.dialect.harmony.dialect import HarmonyDialect
 from service.engine.base import GenerationRequest, TokenChunk
 from service.engine.scripted import ScriptedEngine
 from service.errors import EngineFailed, Overloaded, Unavailable
+from service.items import as_input_item
 from service.run.drain import Drain
 from service.run.interval import Interval
 from service.run.run import ResponseRunner, Run, StreamSettings
@@ -57,15 +59,22 @@ async def events_of(runner: ResponseRunner, **fields: Any) -> list[dict[str, Any
     return [json.loads(encode(event)) async for batch in runner.run(run_of(**fields)) for event in batch]
 
 
+CUSTOM_TOOLS = [
+    {"type": "custom", "name": "f"},
+    {"type": "namespace", "name": "n", "description": "", "tools": [{"type": "function", "name": "g"}]},
+]
+
 turns = st.one_of(written_turns().map(turn_tokens), soups)
 chunk_sizes = st.lists(st.integers(1, 40), min_size=1, max_size=20)
 
 
 @given(st.data(), turns, st.integers(1, 70), st.sampled_from(["stop", "length"]))
 def test_any_chunking_and_any_interval_give_the_same_response(folder, data, tokens, interval, reason):
+    tools = data.draw(st.sampled_from([[], CUSTOM_TOOLS]))
+
     async def play(chunks: Any, interval: int) -> list[dict[str, Any]]:
         engine = engine_of(folder, {"tokens": tokens, "chunks": chunks, "finish_reason": reason})
-        events = await events_of(runner_of(engine, interval=interval))
+        events = await events_of(runner_of(engine, interval=interval), tools=tools)
         assert engine.running == 0
         return events
 
@@ -83,6 +92,29 @@ def test_tokens_give_an_item_or_an_error(folder, data, tokens):
     response = asyncio.run(events_of(runner_of(engine)))[-1]["response"]
     if tokens or reason == "stop":
         assert response["output"] or response["error"]
+
+
+@given(turns, st.sampled_from(["stop", "length"]), st.sampled_from([[], CUSTOM_TOOLS]))
+def test_the_output_is_accepted_as_input(folder, tokens, reason, tools):
+    """Whatever the model wrote, whole or cut, whether anybody offers what it called or not."""
+    engine = engine_of(folder, {"tokens": tokens, "chunks": 7, "finish_reason": reason})
+    response = asyncio.run(events_of(runner_of(engine), tools=tools))[-1]["response"]
+    calls = [item for item in response["output"] if item["type"] in ("function_call", "custom_tool_call")]
+    answers = [
+        {"type": f"{call['type']}_output", "call_id": call["call_id"], "output": "done"} for call in calls
+    ]
+    history = [{"role": "user", "content": "Hi"}, *response["output"], *answers]
+    prompt = DIALECT.render(request(input=history, tools=tools))
+    # The same, as a response that is continued.
+    items = [as_input_item(item) for item in decode(Response, json.dumps(response).encode()).output]
+    assert (
+        prompt
+        == DIALECT.render(
+            request(input=answers or [{"role": "user", "content": "Hi"}], tools=tools),
+            [*request(input=[{"role": "user", "content": "Hi"}]).input.items.items, *items],
+        )
+        or not answers
+    )
 
 
 @given(st.data(), written_turns(), st.integers(0, 3))
