@@ -1,4 +1,4 @@
-"""The mutation log: each recovery rule, the code that keeps it broken once, and the tests that then fail.
+"""The mutation log: each rule, the code that keeps it broken once, and the tests that then fail.
 
     python -m tests.mutations > tests/MUTATIONS.md
 
@@ -20,7 +20,20 @@ HARMONY = "service/dialect/harmony/splitter.py"
 HEADER = "service/dialect/harmony/header.py"
 CHAT = "service/dialect/chat/splitter.py"
 CALL = "service/dialect/chat/call.py"
-TESTS = ["tests/unit/test_splitter.py", "tests/conformance", "-k", "not grpc and not envoy and not prompt"]
+EVENT_LOG = "service/store/event_log.py"
+RESPONSES = "service/store/responses.py"
+CONVERSATIONS = "service/store/conversations.py"
+PROMISES = "service/run/promises.py"
+CUSTOM = "service/run/custom_input.py"
+SPLITTERS = ("tests/unit/test_splitter.py", "tests/conformance", "-k", "not grpc and not envoy and not prompt")
+STATE = (
+    *("tests/integration/test_state.py", "tests/integration/test_background.py"),
+    *("-k", "sqlite and not killed_again and not two_services"),
+)
+TURNS = (
+    *("tests/property/test_custom_input.py", "tests/property/test_truncation.py"),
+    *("tests/integration/test_tools.py", "tests/integration/test_continuity.py"),
+)
 SHOWN = 3
 
 
@@ -32,6 +45,7 @@ class Mutation(NamedTuple):
     file: str
     old: str
     new: str
+    tests: tuple[str, ...] = SPLITTERS
 
 
 MUTATIONS = [
@@ -81,6 +95,27 @@ MUTATIONS = [
     Mutation("Calls", "an escaped quote ends a string", CALL, 'elif piece == "\\\\":', "elif False:"),
     Mutation("Calls", "arguments wait for nothing", CALL, "elif self._key in _ARGUMENTS:", "elif self._key in _ARGUMENTS and self.name:"),
     Mutation("Calls", "null is handed over", CALL, "                if value is None:\n", "                if False:\n"),
+    Mutation("Owner", "a response is anybody's", RESPONSES, "            & (RESPONSES.c.owner == owner)\n", "", STATE),
+    Mutation("Owner", "a conversation is anybody's", CONVERSATIONS, "CONVERSATIONS.c.id == conversation_id, CONVERSATIONS.c.owner == owner\n    )\n    found", "CONVERSATIONS.c.id == conversation_id\n    )\n    found", STATE),
+    Mutation("Owner", "any key may call", "service/rpc/auth.py", "return sum([hmac.compare_digest(given, key) for key in self._keys]) > 0", "return True", ("tests/integration/test_state.py", "-k", "keys")),
+    Mutation("Owner", "a seal is anybody's", "service/api/sealing.py", "if not whose or whose != owner:", "if not whose:", TURNS),
+    Mutation("Store", "what is too old is still there", RESPONSES, "            & (RESPONSES.c.expires_at > self._clock())\n", "", STATE),
+    Mutation("Store", "a gap in a chain goes unnoticed", RESPONSES, "if missing is not None:", "if not found:", STATE),
+    Mutation("Store", "what is not to be kept is kept", "service/api/responses.py", "(ended := ended_response(events[-1])) and ended.store:", "(ended := ended_response(events[-1])):", STATE),
+    Mutation("Store", "a conversation does not grow", CONVERSATIONS, "if conversation_id and await connection.scalar(query):", "if False:", STATE),
+    Mutation("Background", "a producer does not notice an end", EVENT_LOG, "        if not done.rowcount:\n            raise Ended", "        if not done.rowcount:\n            return", STATE),
+    Mutation("Background", "an end can be followed by another", EVENT_LOG, ".where(RESPONSES.c.id == response_id, _ACTIVE, *conditions)", ".where(RESPONSES.c.id == response_id, *conditions)", STATE),
+    Mutation("Background", "leases are not renewed", EVENT_LOG, "await connection.execute(update(RESPONSES).where(mine).values(lease_until=self._lease()))", "pass", STATE),
+    Mutation("Background", "nobody ends what is abandoned", EVENT_LOG, "for response_id in abandoned:", "for response_id in ():", STATE),
+    Mutation("Background", "the last event comes again", EVENT_LOG, "EVENTS.c.sequence_number > after", "EVENTS.c.sequence_number >= after", STATE),
+    Mutation("Background", "finished items are lost", "service/store/ending.py", "response.output.append(event.output_item_done.item)", "pass", STATE),
+    Mutation("Tools", "a required call may be left out", PROMISES, "if self.call_required and not names:", "if False:", TURNS),
+    Mutation("Tools", "any tool may be called", PROMISES, "if name not in self.calls:", "if False:", TURNS),
+    Mutation("Tools", "held escapes of a text are lost", CUSTOM, "                self._held = source[at:]\n", "", TURNS),
+    Mutation("Tools", "a text without its object loses its beginning", CUSTOM, "return held + arguments", "return arguments", TURNS),
+    Mutation("Format", "an answer is not checked", PROMISES, "if self.answer is not None:", "if False:", TURNS),
+    Mutation("Reasoning", "hidden thoughts are shown", "service/run/builder.py", "hides_reasoning=not self._show_reasoning,", "hides_reasoning=False,", TURNS),
+    Mutation("Truncation", "outputs stay without their calls", "service/run/truncation.py", "and _call_id(item) in calls", "and False", TURNS),
 ]  # fmt: skip
 
 
@@ -95,7 +130,7 @@ def failing_tests(mutation: Mutation) -> list[str]:
         assert source.count(mutation.old) == 1, f"{mutation.what}: {source.count(mutation.old)} places"
         path.write_text(source.replace(mutation.old, mutation.new))
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", *TESTS],
+            [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", *mutation.tests],
             cwd=copy, capture_output=True, text=True, check=False,
         )  # fmt: skip
         return re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)

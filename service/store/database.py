@@ -6,6 +6,7 @@ SQLite then waits for its one write lock instead of failing halfway.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Iterator
@@ -25,6 +26,7 @@ from service.store.tables import SECRETS
 _log = logging.getLogger(__name__)
 
 _CONNECTIONS: Final = {"pool_size": 10, "max_overflow": 20}
+_MAX_WRITERS: Final = 10
 _DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
 _BUSY_TIMEOUT_S: Final = 30.0
 _BEGIN: Final = "sqlite_begin"
@@ -37,6 +39,8 @@ class Database:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        # SQLite has one writer at a time: those of this process queue here, instead of polling the file's lock.
+        self._writers = asyncio.Semaphore(1 if engine.dialect.name == "sqlite" else _MAX_WRITERS)
 
     @classmethod
     async def open(cls, url: str) -> Database:
@@ -84,7 +88,7 @@ class Database:
     async def writing(self) -> AsyncGenerator[AsyncConnection, None]:
         """Begin a transaction that writes. Raises as `reading`."""
         with _failures():
-            async with self._begin_writing() as connection:
+            async with self._writers, self._begin_writing() as connection:
                 yield connection
 
     def _begin_writing(self) -> AbstractAsyncContextManager[AsyncConnection]:

@@ -3,6 +3,7 @@
 import random
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -244,6 +245,14 @@ def test_a_server_that_stops_fails_what_it_cannot_finish(flags, elsewhere):
     assert check_stream(events) == []
     assert events[-1]["type"] == "response.failed"
     assert "stopped" in events[-1]["response"]["error"]["message"]
+
+
+def test_a_model_that_is_silent_for_long_is_not_taken_for_dead(client):
+    response = client.responses.create(model="thinks-endlessly", input="Hi", background=True)
+    silent_until = time.monotonic() + 2 * LEASE_S
+    while time.monotonic() < silent_until:
+        assert client.responses.retrieve(response.id).status in ("queued", "in_progress")
+    assert client.responses.cancel(response.id).status == "cancelled"
 
 
 def test_readers_of_a_server_that_is_killed_are_told(flags, elsewhere):
