@@ -39,7 +39,7 @@ class Database:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        # SQLite has one writer at a time: those of this process queue here, instead of polling the file's lock.
+        # SQLite has one writer at a time: those of this process queue here instead of at the file's lock.
         self._writers = asyncio.Semaphore(1 if engine.dialect.name == "sqlite" else _MAX_WRITERS)
 
     @classmethod
