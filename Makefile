@@ -9,6 +9,8 @@ ENGINE ?= embedded
 MODEL ?=
 SCRIPT ?=
 FUZZ_SECONDS ?= 60
+# Many tests wait: a few more than there are cores.
+WORKERS ?= 3
 
 PROTOS := $(sort $(wildcard proto/openresponses/v1/*.proto))
 
@@ -18,7 +20,7 @@ PROTOS := $(sort $(wildcard proto/openresponses/v1/*.proto))
 help: ## List the targets and the variables they take.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 	@echo
-	@echo "Variables: HTTP_PORT=$(HTTP_PORT) GRPC_PORT=$(GRPC_PORT) ENGINE=$(ENGINE) MODEL=$(MODEL) SCRIPT=$(SCRIPT) FUZZ_SECONDS=$(FUZZ_SECONDS)"
+	@echo "Variables: HTTP_PORT=$(HTTP_PORT) GRPC_PORT=$(GRPC_PORT) ENGINE=$(ENGINE) MODEL=$(MODEL) SCRIPT=$(SCRIPT) FUZZ_SECONDS=$(FUZZ_SECONDS) WORKERS=$(WORKERS)"
 
 setup: .venv/installed ## Install everything into .venv, pinned and hash-checked.
 
@@ -39,7 +41,7 @@ run: setup ## Start the service and the gateway; Ctrl-C stops both.
 	@HTTP_PORT=$(HTTP_PORT) GRPC_PORT=$(GRPC_PORT) ENGINE=$(ENGINE) MODEL=$(MODEL) SCRIPT=$(SCRIPT) gateway/run-all
 
 test: setup setup-node proto-check lint ## Check generated code, style and types, then run every test.
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
 
 test-gpu: ## Run the engine tests on a GPU, with the packages that are installed.
 	$(PYTHON) -m pytest tests/gpu -rs

@@ -25,7 +25,12 @@ RESPONSES = "service/store/responses.py"
 CONVERSATIONS = "service/store/conversations.py"
 PROMISES = "service/run/promises.py"
 CUSTOM = "service/run/custom_input.py"
-SPLITTERS = ("tests/unit/test_splitter.py", "tests/conformance", "-k", "not grpc and not envoy and not prompt")
+SPLITTERS = (
+    "tests/unit/test_splitter.py",
+    "tests/conformance",
+    "-k",
+    "not grpc and not envoy and not prompt",
+)
 STATE = (
     *("tests/integration/test_state.py", "tests/integration/test_background.py"),
     *("-k", "sqlite and not killed_again and not two_services"),

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -64,7 +65,7 @@ class Background:
             raise
         producer = asyncio.create_task(self._produce(response.id, run))
         self._producers[response.id] = producer
-        producer.add_done_callback(lambda _: self._producers.pop(response.id, None))
+        producer.add_done_callback(lambda _: self._produced(response.id))
         return response
 
     async def follow(
@@ -133,7 +134,7 @@ class Background:
         if producers:
             await asyncio.wait(producers.values())
         for response_id in producers:
-            await self._log.fail(response_id, _STOPPED)
+            await self._try(partial(self._log.fail, response_id, _STOPPED))
 
     async def _produce(self, response_id: str, run: AsyncGenerator[list[ResponseStreamEvent], None]) -> None:
         async with aclosing(run) as batches:
@@ -150,14 +151,19 @@ class Background:
                 # The log cannot be written. When it can again, somebody ends the response by its lease.
                 _log.exception("response %s cannot go on", response_id)
 
+    def _produced(self, response_id: str) -> None:
+        """A producer is done: its followers look, whoever has ended the response."""
+        del self._producers[response_id]
+        self._wake(response_id)
+
     async def _renew(self) -> None:
         for response_id in await self._log.renew(list(self._producers)):
             if producer := self._producers.get(response_id):
                 producer.cancel()
 
-    async def _try(self, step: Callable[[], object]) -> None:
+    async def _try(self, step: Callable[[], Awaitable[object]]) -> None:
         try:
-            await step()  # type: ignore[misc]
+            await step()
         except Exception:
             _log.exception("the store cannot be tended; trying again")
 

@@ -25,7 +25,8 @@ from service.store.tables import SECRETS
 
 _log = logging.getLogger(__name__)
 
-_CONNECTIONS: Final = {"pool_size": 10, "max_overflow": 20}
+# Errors quote no parameters: they hold what users say.
+_CONNECTIONS: Final = {"pool_size": 10, "max_overflow": 20, "hide_parameters": True}
 _MAX_WRITERS: Final = 10
 _DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
 _BUSY_TIMEOUT_S: Final = 30.0
@@ -39,6 +40,12 @@ class Database:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        # A transaction that reads sees one state of the database throughout; in SQLite each does.
+        self._snapshots = (
+            engine.execution_options(isolation_level="REPEATABLE READ")
+            if engine.dialect.name == "postgresql"
+            else engine
+        )
         # SQLite has one writer at a time: those of this process queue here instead of at the file's lock.
         self._writers = asyncio.Semaphore(1 if engine.dialect.name == "sqlite" else _MAX_WRITERS)
 
@@ -74,14 +81,14 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[AsyncConnection, None]:
-        """Begin a transaction that only reads.
+        """Begin a transaction that only reads, and sees one state of the database throughout.
 
         Raises:
             Unavailable: the database cannot be reached, or fails.
 
         """
         with _failures():
-            async with self._engine.begin() as connection:
+            async with self._snapshots.begin() as connection:
                 yield connection
 
     @asynccontextmanager

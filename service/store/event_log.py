@@ -96,7 +96,7 @@ class EventLog:
         """
         response = ended_response(events[-1])
         async with self._database.writing() as connection:
-            changes = {"status": "in_progress"} if response is None else _ending(response)
+            changes = {"status": "in_progress"} if response is None else self._ending(response)
             await self._touch(connection, response_id, **changes)
             await _insert(connection, response_id, events)
             if response is not None:
@@ -127,7 +127,6 @@ class EventLog:
         )
         active = select(_ACTIVE).where(self._store.visible(owner, response_id))
         async with self._database.reading() as connection:
-            # Asked first: what is appended in between is found behind an end, not lost in front of it.
             is_active = await connection.scalar(active)
             if is_active is None:
                 raise no_such_response(response_id)
@@ -195,7 +194,7 @@ class EventLog:
             response = ended_response(event)
             assert response is not None
             await connection.execute(
-                update(RESPONSES).where(RESPONSES.c.id == response_id).values(**_ending(response))
+                update(RESPONSES).where(RESPONSES.c.id == response_id).values(**self._ending(response))
             )
             await _insert(connection, response_id, [event])
             await _add_to_conversation(connection, response)
@@ -218,12 +217,15 @@ class EventLog:
         if not done.rowcount:
             raise Ended
 
+    def _ending(self, response: Response) -> dict[str, Any]:
+        return {
+            "status": status_name(response),
+            "response": response.SerializeToString(),
+            "expires_at": int(self._clock() + self._limits.ttl_s),
+        }
+
     def _lease(self) -> float:
         return self._clock() + self._lease_s
-
-
-def _ending(response: Response) -> dict[str, Any]:
-    return {"status": status_name(response), "response": response.SerializeToString()}
 
 
 async def _insert(

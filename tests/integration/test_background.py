@@ -172,6 +172,19 @@ def test_cancelling_ends_it_for_everyone(client, elsewhere, model):
         assert plain(other.responses.retrieve(response.id, stream=True)) == events
 
 
+def test_a_follower_beside_the_producer_is_told_of_a_cancel_from_elsewhere(client, elsewhere):
+    """Of a response that says nothing."""
+    response = client.responses.create(model="thinks-endlessly", input="Hi", background=True)
+    stream = client.responses.retrieve(response.id, stream=True)
+    while next(stream).type != "response.output_text.delta":
+        pass
+    began_at = time.monotonic()
+    elsewhere.responses.cancel(response.id)
+    assert list(stream)[-1].response.status == "cancelled"
+    # Its producer finds out when it renews its lease; not only after the 15 s of a silence.
+    assert time.monotonic() - began_at < 3 * LEASE_S
+
+
 def test_cancelled_frees_its_slot(client):
     """More than there are slots and places to wait."""
     for _ in range(150):
