@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import openai
+
 ROOT = Path(__file__).parents[1]
 STOP_TIMEOUT_S = 20
 
@@ -50,6 +52,11 @@ def start_gateway(*grpc_addresses: str) -> Iterator[Running]:
     """Run the gateway on a free port, in front of a service, or of several."""
     with _started([str(ROOT / "gateway" / "run"), "0", *grpc_addresses], "ready http=") as running:
         yield running
+
+
+def client_of(gateway: Running, key: str = "alice") -> openai.OpenAI:
+    """An OpenAI client that tries everything once."""
+    return openai.OpenAI(base_url=f"http://{gateway.address}/v1", api_key=key, max_retries=0, timeout=30)
 
 
 @contextmanager

@@ -37,6 +37,8 @@ class CallableTool:
     description: str
     parameters: str | None
     """JSON Schema of the arguments as JSON text, or None where there are none."""
+    is_strict: bool
+    """Its arguments are promised to fit `parameters`."""
     is_custom: bool
     """Its argument is text: the property `CUSTOM_INPUT`."""
     grammar: Grammar | None
@@ -136,9 +138,10 @@ def _function(tool: FunctionTool, namespace: str, path: str) -> CallableTool:
         tool.name,
         tool.description,
         tool.parameters if tool.HasField("parameters") else None,
-        False,
-        None,
-        path,
+        is_strict=tool.strict,
+        is_custom=False,
+        grammar=None,
+        path=path,
     )
 
 
@@ -154,9 +157,10 @@ def _custom(tool: CustomTool, namespace: str, path: str) -> CallableTool:
         tool.name,
         description,
         custom_input_schema(grammar),
-        True,
-        grammar,
-        path,
+        is_strict=False,
+        is_custom=True,
+        grammar=grammar,
+        path=path,
     )
 
 

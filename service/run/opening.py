@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal, get_args
 
 from openresponses.v1.response_pb2 import TRUNCATION_DISABLED, Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
@@ -13,26 +13,14 @@ from openresponses.v1.tool_pb2 import TOOL_CHOICE_MODE_AUTO, Tool, ToolChoice
 from service.dialect.callable_tools import parallel_tool_calls
 from service.engine.base import ModelInfo
 
-_ECHOED_WHEN_SET: Final[
-    tuple[
-        Literal[
-            "max_output_tokens",
-            "max_tool_calls",
-            "previous_response_id",
-            "safety_identifier",
-            "prompt_cache_key",
-            "user",
-        ],
-        ...,
-    ]
-] = (
+_EchoedWhenSet = Literal[
     "max_output_tokens",
     "max_tool_calls",
     "previous_response_id",
-    "safety_identifier",
     "prompt_cache_key",
+    "safety_identifier",
     "user",
-)
+]
 
 
 def opened_response(
@@ -79,7 +67,7 @@ def opened_response(
         response.instructions.text = request.instructions
     if request.text.HasField("verbosity"):
         response.text.verbosity = request.text.verbosity
-    for name in _ECHOED_WHEN_SET:
+    for name in get_args(_EchoedWhenSet):
         if request.HasField(name):
             setattr(response, name, getattr(request, name))
     return response

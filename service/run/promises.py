@@ -6,15 +6,17 @@ response fails: a client that asked for a call or for JSON must not take somethi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from openresponses.v1.item_pb2 import CustomToolCall, FunctionCall, OutputItem
 from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.tool_pb2 import TOOL_CHOICE_MODE_NONE
 
-from service.dialect.callable_tools import allowed_tools, call_required
+from service.dialect.callable_tools import allowed_tools, call_required, callable_tools
 from service.run.answer_format import AnswerFormat
+from service.run.json_schema import JsonSchema, json_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,32 +27,54 @@ class Promises:
     """The only tools that may be called; None: any, also those that nobody offers."""
     call_required: bool = False
     """One of them must be."""
+    arguments: Mapping[str, JsonSchema] = field(default_factory=dict)
+    """What the arguments of strict functions must fit, by the functions' names."""
     answer: AnswerFormat | None = None
     """What the answer must be, where there is one."""
 
     def broken(self, response: Response) -> str | None:
         """Return which promise a response breaks, in a sentence; None where it keeps them all."""
-        names = [_name(call) for item in response.output if (call := _call(item))]
-        if self.call_required and not names:
+        calls = [call for item in response.output if (call := _call(item))]
+        if self.call_required and not calls:
             return "The model called no tool, as tool_choice wants it. Try again."
-        if self.calls is not None:
-            for name in names:
-                if name not in self.calls:
-                    return f"The model called {name[:100]!r}, which tool_choice does not allow. Try again."
-        if self.answer is not None:
-            for item in response.output:
-                if item.message.phase == "final_answer" and (fault := self.answer.fault(_text(item))):
-                    return fault
+        for call in calls:
+            name = _name(call)
+            if self.calls is not None and name not in self.calls:
+                return f"The model called {name[:100]!r}, which tool_choice does not allow. Try again."
+            if fault := self._arguments_fault(call, name):
+                return f"What the model wrote for the strict function {name!r} {fault}. Try again."
+        for item in response.output:
+            if fault := self._answer_fault(item):
+                return f"The model's answer {fault}, as text.format wants it. Try again."
         return None
+
+    def _arguments_fault(self, call: FunctionCall | CustomToolCall, name: str) -> str | None:
+        schema = self.arguments.get(name)
+        return schema.fault(call.arguments) if schema and isinstance(call, FunctionCall) else None
+
+    def _answer_fault(self, item: OutputItem) -> str | None:
+        if self.answer is None or item.message.phase != "final_answer":
+            return None
+        return self.answer.fault("".join(part.output_text.text for part in item.message.content))
 
 
 def promises(request: CreateResponseRequest, answer: AnswerFormat | None) -> Promises:
-    """Return what a validated request is promised."""
+    """Return what a validated request is promised.
+
+    Raises:
+        InvalidRequest: the schema of a strict function is none; `param` is its path.
+
+    """
     choice = request.tool_choice
     restricted = choice.HasField("selection") or choice.mode == TOOL_CHOICE_MODE_NONE
     return Promises(
         calls=frozenset(tool.name for tool in allowed_tools(request)) if restricted else None,
         call_required=call_required(request),
+        arguments={
+            tool.name: json_schema(tool.parameters, f"{tool.path}.parameters")
+            for tool in callable_tools(request)
+            if tool.is_strict and tool.parameters
+        },
         answer=answer,
     )
 
@@ -67,7 +91,3 @@ def _call(item: OutputItem) -> FunctionCall | CustomToolCall | None:
 
 def _name(call: FunctionCall | CustomToolCall) -> str:
     return f"{call.namespace}.{call.name}" if call.namespace else call.name
-
-
-def _text(item: OutputItem) -> str:
-    return "".join(part.output_text.text for part in item.message.content)

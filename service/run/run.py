@@ -108,6 +108,7 @@ class ResponseRunner:
         """
         request = run.request
         answer = answer_format(request.text.format)
+        promised = promises(request, answer)
         model, prompt = await self._prompt(run)
         response = opened_response(request, model, response_id=run.response_id, created_at=int(self._clock()))
         generation = self._generation(request, model, prompt, response.id, answer)
@@ -121,7 +122,7 @@ class ResponseRunner:
             len(prompt),
             self._clock,
             CallReader(callable_tools(request)),
-            promises(request, answer),
+            promised,
         )
         async with (
             self._drain.response(),

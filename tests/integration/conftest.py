@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 
 import grpc
+import openai
 import pytest
 
-from tests.processes import Running, start_gateway, start_service
+from tests.integration.databases import DATABASES, empty_database
+from tests.processes import Running, client_of, start_gateway, start_service
 from tests.scripts import write_script
 
 
@@ -21,6 +23,19 @@ def gateway(service: Running) -> Iterator[Running]:
     """In front of the module's service, whichever that is."""
     with start_gateway(service.address) as running:
         yield running
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of an empty database, of either kind."""
+    with empty_database(request.param, tmp_path_factory.mktemp("database")) as url:
+        yield url
+
+
+@pytest.fixture
+def client(gateway: Running) -> Iterator[openai.OpenAI]:
+    with client_of(gateway) as client:
+        yield client
 
 
 @pytest.fixture

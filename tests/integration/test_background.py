@@ -14,8 +14,7 @@ import openai
 import pytest
 
 from service.wire.stream_rules import check_stream
-from tests.integration.databases import DATABASES, empty_database
-from tests.processes import Running, start_gateway, start_service
+from tests.processes import Running, client_of, start_gateway, start_service
 from tests.scripts import LONG, write_script
 from tests.streams import with_joined_deltas
 
@@ -31,12 +30,6 @@ TURNS = {
     },
     "fails": {"harmony": LONG, "fail_after": 10},
 }
-
-
-@pytest.fixture(scope="module", params=DATABASES)
-def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with empty_database(request.param, tmp_path_factory.mktemp("database")) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +52,6 @@ def replica(flags: list[str | Path], service: Running) -> Iterator[Running]:
     """Another service on the same database, with a gateway of its own."""
     with start_service(*flags) as running, start_gateway(running.address) as gateway:
         yield gateway
-
-
-def client_of(gateway: Running) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"http://{gateway.address}/v1", api_key="alice", max_retries=0, timeout=30)
-
-
-@pytest.fixture
-def client(gateway: Running) -> Iterator[openai.OpenAI]:
-    with client_of(gateway) as client:
-        yield client
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from service.wire.stream_rules import check_stream
-from tests.processes import start_gateway, start_service
+from tests.processes import client_of, start_gateway, start_service
 from tests.scripts import write_script
 
 THOUGHT = "A secret thought about Oslo."
@@ -27,14 +27,12 @@ SEALED = ["reasoning.encrypted_content"]
 
 
 @contextmanager
-def serving(folder: Path, *flags: str, key: str = "alice") -> Iterator[openai.OpenAI]:
+def serving(folder: Path, *flags: str) -> Iterator[openai.OpenAI]:
     script = write_script(folder, TURNS)
     with (
         start_service("--engine", "scripted", "--script", script, *flags) as service,
         start_gateway(service.address) as gateway,
-        openai.OpenAI(
-            base_url=f"http://{gateway.address}/v1", api_key=key, max_retries=0, timeout=20
-        ) as client,
+        client_of(gateway) as client,
     ):
         yield client
 

@@ -36,17 +36,10 @@ from sqlalchemy import create_engine, func, select
 
 from service.store.database import Database
 from service.store.tables import METADATA, SECRETS
-from tests.integration.databases import DATABASES, empty_database
-from tests.processes import Running, start_gateway, start_service
+from tests.processes import Running, client_of, start_gateway, start_service
 from tests.scripts import write_script
 
 FUNCTION = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
-
-
-@pytest.fixture(scope="module", params=DATABASES)
-def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with empty_database(request.param, tmp_path_factory.mktemp("database")) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +47,6 @@ def service(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     script = write_script(tmp_path_factory.mktemp("script"))
     with start_service("--engine", "scripted", "--script", script, "--database", database) as running:
         yield running
-
-
-def client_of(gateway: Running, key: str = "alice") -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"http://{gateway.address}/v1", api_key=key, max_retries=0, timeout=20)
-
-
-@pytest.fixture
-def client(gateway: Running) -> Iterator[openai.OpenAI]:
-    with client_of(gateway) as client:
-        yield client
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -77,14 +77,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
-@pytest.fixture
-def client(gateway: Running) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=f"http://{gateway.address}/v1", api_key="none", max_retries=0, timeout=20
-    ) as client:
-        yield client
-
-
 def played(client: openai.OpenAI, name: str, size: int, **fields: Any) -> list[dict[str, Any]]:
     stream = client.responses.create(
         model=f"{name}-{size}",
@@ -179,6 +171,29 @@ def test_a_choice_that_the_model_breaks_fails_the_response(client, name, choice,
     assert why in events[-1]["response"]["error"]["message"]
     with pytest.raises(openai.InternalServerError, match=why):
         client.responses.create(model=f"{name}-{size}", input="Hi", tools=[F, G, CUSTOM], tool_choice=choice)
+
+
+STRICT = {
+    **F,
+    "strict": True,
+    "parameters": {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    },
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_arguments_of_a_strict_function(client, size):
+    """Fit, or the response fails; those of any other function are the model's own."""
+    assert played(client, "calls-f", size, tools=[STRICT])[-1]["type"] == "response.completed"
+    events = played(client, "calls-f-and-g", size, tools=[STRICT, G])
+    assert events[-1]["type"] == "response.failed"
+    assert "strict function 'f' does not fit" in events[-1]["response"]["error"]["message"]
+    loose = {**STRICT, "strict": False}
+    assert played(client, "calls-f-and-g", size, tools=[loose, G])[-1]["type"] == "response.completed"
 
 
 @pytest.mark.parametrize("size", SIZES)

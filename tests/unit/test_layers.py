@@ -38,7 +38,6 @@ MAY_IMPORT = {
         "service.rpc",
         "service.api",
         "service.run.drain",
-        "service.run.open_item",
         "service.run.opening",
         "service.wire",
         "service.engine.base",
@@ -71,12 +70,11 @@ SANS_IO = (
     "service.api.paging",
     "service.dialect",
     "service.items",
-    "service.store.ending",
-    "service.wire",
     "service.run.answer_format",
     "service.run.builder",
     "service.run.calls",
     "service.run.custom_input",
+    "service.run.json_schema",
     "service.run.open_item",
     "service.run.opening",
     "service.run.promises",
@@ -84,6 +82,8 @@ SANS_IO = (
     "service.run.truncation",
     "service.run.turn",
     "service.run.validation",
+    "service.store.ending",
+    "service.wire",
 )
 IO_MODULES = {"asyncio", "grpc", "time", "datetime", "random", "uuid", "secrets", "threading", "socket"}
 # Setting up the vocabulary reads and writes its file, once, at start.

@@ -12,7 +12,9 @@ from service.dialect.callable_tools import shown_tools
 from service.engine.base import FunctionSchema, Guidance, ModelInfo
 from service.errors import InvalidRequest
 from service.run.answer_format import AnswerFormat, answer_format
+from service.run.json_schema import json_schema
 from service.run.opening import opened_response, unoffered_tool_types
+from service.run.promises import promises
 from service.run.validation import RequestLimits, guidance, top_logprobs, validate
 from service.wire.openai_json import decode, encode
 
@@ -128,6 +130,14 @@ def test_formats_are_refused_by_name(wanted, param):
     assert "\n" not in caught.value.message
 
 
+def test_a_strict_function_needs_a_schema():
+    wrong = {"type": "function", "name": "f", "strict": True, "parameters": {"type": "objec"}}
+    with pytest.raises(InvalidRequest, match=r"tools\[0\]\.parameters\.type is wrong") as caught:
+        promises(request(tools=[wrong]), None)
+    assert caught.value.param == "tools[0].parameters"
+    assert promises(request(tools=[{**wrong, "strict": False}]), None).arguments == {}
+
+
 def test_a_wrong_schema_is_told_with_its_path():
     schema = {"type": "object", "properties": {"a": {"type": "strin"}}}
     with pytest.raises(InvalidRequest, match=r"schema\.properties\.a\.type is wrong"):
@@ -138,17 +148,14 @@ def test_a_wrong_schema_is_told_with_its_path():
 
 @pytest.mark.parametrize("schema", ['{"pattern": "^(a+)+$"}', '{"allOf": [{"$ref": "#"}]}', "{}"])
 def test_hostile_schemas_take_no_time(schema):
-    assert AnswerFormat(schema, strict=True).fault('"' + "a" * 10_000 + '!"') in (
-        None,
-        "The model's answer does not fit text.format at its top. Try again.",
-    )
+    assert json_schema(schema, "x").fault('"' + "a" * 10_000 + '!"') in (None, "does not fit at its top")
 
 
 def test_schemas_nested_very_deep():
     for levels in (100, 900, 100_000):
         schema = '{"items":' * levels + "{}" + "}" * levels
         with suppress(InvalidRequest):
-            AnswerFormat(schema, strict=True).fault("[" * levels + "]" * levels)
+            json_schema(schema, "x").fault("[" * levels + "]" * levels)
 
 
 ACCEPTED = [
@@ -215,7 +222,7 @@ def test_guidance_is_what_the_choice_leaves():
         ({**allowed, "mode": "required"}, Guidance((g,), call_required=True)),
     ):
         assert guidance(request(tools=tools, tool_choice=choice), None) == expected
-    wanted = AnswerFormat('{"type":"object"}', strict=True)
+    wanted = AnswerFormat('{"type":"object"}', None)
     assert guidance(request(), wanted) == Guidance(answer_schema='{"type":"object"}')
 
 
