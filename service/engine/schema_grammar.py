@@ -13,6 +13,9 @@ from service.errors import InvalidRequest
 MAX_SCHEMA_VALUES: Final = 2000
 """Most keys and values in a schema: grammars grow with them, to seconds and beyond."""
 
+MAX_SCHEMA_ITEMS: Final = 10_000
+"""Most items that `minItems` and `maxItems` of a schema count together: the runtime lays each of them out."""
+
 _HEADER: Final = "%llguidance {}\n"
 # Keywords that add to an object's properties.
 _COMBINING: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties"})
@@ -26,14 +29,18 @@ def arguments_grammar(function: FunctionSchema) -> str:
             come so far: given a grammar that it cannot read, the runtime goes on without.
 
     """
-    subject = f"The parameters of function {function.name!r}"
     if function.text_grammar is not None:
-        return _checked(_HEADER + function.text_grammar, f"The grammar of tool {function.name!r}", "tools")
+        subject = f"The grammar of tool {function.name!r}"
+        if "%json" in function.text_grammar:
+            # The schemas in it would come with no limits.
+            raise _unusable(subject, "%json is not offered", "tools")
+        return _checked(_HEADER + function.text_grammar, subject, "tools")
     schema = function.schema()
     # A call's arguments are an object, even where the schema does not say so; and a small model, left free to
     # add properties, adds them.
     if "properties" in schema and _COMBINING.isdisjoint(schema):
         schema = {"additionalProperties": False, **schema}
+    subject = f"The parameters of function {function.name!r}"
     return _json_grammar({**schema, "type": "object"}, subject, "tools")
 
 
@@ -45,6 +52,8 @@ def answer_grammar(schema: str) -> str:
 def _json_grammar(schema: dict[str, Any], subject: str, param: str) -> str:
     if _values(schema) > MAX_SCHEMA_VALUES:
         raise _unusable(subject, f"it has more than {MAX_SCHEMA_VALUES} keys and values", param)
+    if _items(schema) > MAX_SCHEMA_ITEMS:
+        raise _unusable(subject, f"its arrays have more than {MAX_SCHEMA_ITEMS} items", param)
     compact = {**schema, "x-guidance": {"whitespace_flexible": False}}
     return _checked(f"{_HEADER}start: %json {orjson.dumps(compact).decode()}", subject, param)
 
@@ -58,6 +67,19 @@ def _checked(grammar: str, subject: str, param: str) -> str:
 
 def _unusable(subject: str, fault: str, param: str) -> InvalidRequest:
     return InvalidRequest(f"{subject} cannot be used: {fault:.300}.", param=param)
+
+
+def _items(value: object) -> float:
+    """Count the items that arrays must or may have, all of them together."""
+    match value:
+        case dict():
+            bounds = [value.get("minItems"), value.get("maxItems")]
+            own = max([bound for bound in bounds if isinstance(bound, int | float)], default=0)
+            return own + sum(map(_items, value.values()))
+        case list():
+            return sum(map(_items, value))
+        case _:
+            return 0
 
 
 def _values(value: object) -> int:

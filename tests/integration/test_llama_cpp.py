@@ -207,8 +207,13 @@ async def test_too_long_an_input_is_refused(engine, word):
         {"type": "object", "properties": {"a": {"type": "string", "pattern": "[a-z"}}},
         {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(5000)}},
         {"type": "object", "properties": {"a": False}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "array", "minItems": 10**9}}},
+        {"type": "object", "properties": {"a": {"type": "array", "items": {}, "maxItems": 1e9}}},
     ],
-    ids=["type", "reference", "remote", "properties", "pattern", "wide", "impossible"],
+    ids=[
+        *("type", "reference", "remote", "properties", "pattern", "wide", "impossible"),
+        *("too many items", "too many items at most"),
+    ],
 )
 async def test_a_schema_that_cannot_be_held_to_is_refused(engine, parameters):
     """Never silently ignored, never the end of the process."""
@@ -311,6 +316,7 @@ async def test_only_an_allowed_tool_is_called(engine):
     ("wanted", "param"),
     [
         ({"type": "json_schema", "name": "x", "schema": {"items": {"not": {}}}}, "text.format.schema"),
+        ({"type": "json_schema", "name": "x", "schema": {"minItems": 10**9}}, "text.format.schema"),
         (
             {"type": "json_schema", "name": "x", "schema": {"enum": [str(i) for i in range(5000)]}},
             "text.format.schema",
@@ -323,11 +329,12 @@ async def test_a_format_that_cannot_be_held_to_is_refused(engine, wanted, param)
     assert refused.value.param == param
 
 
-async def test_a_grammar_that_is_none_is_refused(engine):
+@pytest.mark.parametrize("definition", ["start: (", 'start: %json {"type": "array", "minItems": 1000000000}'])
+async def test_a_grammar_that_cannot_be_held_to_is_refused(engine, definition):
     tool = {
         "type": "custom",
         "name": "steer",
-        "format": {"type": "grammar", "syntax": "lark", "definition": "start: ("},
+        "format": {"type": "grammar", "syntax": "lark", "definition": definition},
     }
     choice = {"type": "custom", "name": "steer"}
     with pytest.raises(InvalidRequest, match="steer"):
