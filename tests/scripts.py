@@ -20,6 +20,8 @@ CALLS = (
     '{"city": "Oslo"}<|call|>'
 )
 LONG = "<|channel|>final<|message|>" + "word " * 50 + "<|return|>"
+# Longer than any test lasts.
+ENDLESS = {"harmony": "<|channel|>final<|message|>" + "word " * 20_000, "delay_ms": 20}
 
 TURNS: dict[str, dict[str, Any]] = {
     "hello": {"harmony": REASONING_AND_TEXT, "delay_ms": 2},
@@ -38,7 +40,7 @@ TURNS: dict[str, dict[str, Any]] = {
         ]
     },
     "slow": {"harmony": LONG, "delay_ms": 50},
-    "endless": {"harmony": LONG, "delay_ms": 20, "repeat": 100_000},
+    "endless": ENDLESS,
     "fails": {"harmony": LONG, "fail_after": 10},
     "fails-at-once": {"harmony": LONG, "fail_after": 0},
     "hangs": {"harmony": LONG, "hang_after": 10},

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import sqlite3
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -66,13 +67,14 @@ class Database:
             raise StartupError(
                 "The database must be sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME. See --database."
             ) from error
-        if parsed.drivername == "sqlite":
-            _prepare_sqlite(engine)
         database = cls(engine)
         try:
+            if parsed.drivername == "sqlite":
+                _probe_sqlite(parsed.database or "")
+                _prepare_sqlite(engine)
             async with database._begin_writing() as connection:
                 await connection.run_sync(_upgrade)
-        except (OSError, SQLAlchemyError) as error:
+        except (OSError, sqlite3.Error, SQLAlchemyError) as error:
             await database.close()
             shown = parsed.render_as_string(hide_password=True)
             cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
@@ -131,6 +133,15 @@ def _failures() -> Iterator[None]:
     except (OSError, SQLAlchemyError) as error:
         _log.error("the database fails: %r", error)
         raise Unavailable("The store cannot be reached: try again later.") from error
+
+
+def _probe_sqlite(file: str) -> None:
+    """Open and read the file once: the driver's threads outlive their loop when they fail to."""
+    connection = sqlite3.connect(file)
+    try:
+        connection.execute("PRAGMA schema_version")
+    finally:
+        connection.close()
 
 
 def _prepare_sqlite(engine: AsyncEngine) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from service.wire.stream_rules import check_stream
 from tests.processes import Running, client_of, start_gateway, start_service
-from tests.scripts import LONG, write_script
+from tests.scripts import ENDLESS, LONG, write_script
 from tests.streams import with_joined_deltas
 
 LEASE_S = 2
@@ -23,7 +23,7 @@ FINAL = {"completed", "failed", "cancelled", "incomplete"}
 TURNS = {
     "short": {"harmony": LONG, "delay_ms": 1},
     "slow": {"harmony": LONG, "delay_ms": 20},
-    "endless": {"harmony": LONG, "delay_ms": 20, "repeat": 100_000},
+    "endless": ENDLESS,
     "thinks-endlessly": {
         "harmony": "<|channel|>analysis<|message|>Yes.<|end|><|start|>assistant" + LONG,
         "hang_after": 30,

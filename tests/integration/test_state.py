@@ -433,6 +433,7 @@ def test_a_database_that_cannot_be_used_is_told_in_one_line(tmp_path):
     for url in (
         "mysql://x",
         f"sqlite:///{tmp_path}/no/such/folder.db",
+        f"sqlite:///{Path(__file__)}",
         "postgresql://a:secret@127.0.0.1:1/x",
     ):
         with (
