@@ -8,6 +8,7 @@ delta of every stream, and the number of events. A stream that is not right ends
 
 import asyncio
 import json
+import os
 import sys
 import time
 from dataclasses import dataclass, field
@@ -30,10 +31,8 @@ class Stream:
     """When each message, or piece of a body, came; since the start."""
 
 
-async def over_grpc(
-    address: str, model: str, streams: list[Stream], began_at: float, *, store: bool = False
-) -> None:
-    request = CreateResponseRequest(model=model, input=Input(text="Hi"), store=store).SerializeToString()
+async def over_grpc(address: str, model: str, streams: list[Stream], began_at: float) -> None:
+    request = CreateResponseRequest(model=model, input=Input(text="Hi"), store=False).SerializeToString()
     async with grpc.aio.insecure_channel(address) as channel:
         call = channel.unary_stream(METHOD)
 
@@ -45,10 +44,8 @@ async def over_grpc(
         await asyncio.gather(*map(read, streams))
 
 
-async def over_http(
-    address: str, model: str, streams: list[Stream], began_at: float, *, store: bool = False
-) -> None:
-    content = json.dumps({"model": model, "input": "Hi", "stream": True, "store": store}).encode()
+async def over_http(address: str, model: str, streams: list[Stream], began_at: float) -> None:
+    content = json.dumps({"model": model, "input": "Hi", "stream": True, "store": False}).encode()
     head = f"POST /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(content)}\r\n\r\n"
     host, _, port = address.rpartition(":")
 
@@ -114,6 +111,8 @@ def main() -> None:
     seconds = time.monotonic() - began_at
     events = sum(check(face, stream, expected) for stream in streams)
     times = [stream.times_s for stream in streams]
+    # The event loop may have left it unblocking: what does not fit into the pipe would be lost.
+    os.set_blocking(sys.stdout.fileno(), True)
     print(json.dumps({"seconds": seconds, "events": events, "times_s": times}))
 
 
