@@ -126,6 +126,15 @@ def test_deletion_says_so(gateway, client):
     assert httpx.delete(url, headers=headers).status_code == 404
 
 
+@pytest.mark.parametrize("name", ["include", "include[]", "include%5B%5D"])
+def test_include_is_read_in_every_spelling(gateway, client, name):
+    response = client.responses.create(model="hello", input="Hi")
+    query = f"{name}=reasoning.encrypted_content&{name}=message.output_text.logprobs&limit=1"
+    for path in ("", "/input_items"):
+        url = f"http://{gateway.address}/v1/responses/{response.id}{path}?{query}"
+        assert httpx.get(url, headers={"authorization": "Bearer alice"}).status_code == 200
+
+
 def test_input_items_come_in_pages(client):
     texts = [f"text {i}" for i in range(25)]
     response = client.responses.create(

@@ -15,6 +15,11 @@ from service.errors import InvalidRequest
 from service.wire.openai_json import decode
 
 USER = {"role": "user", "content": "Hi"}
+FUNCTION = {"type": "function", "name": "f"}
+
+
+def rendered(**fields: Any) -> list[int]:
+    return render(decode(CreateResponseRequest, json.dumps({"model": "m", "input": "Hi", **fields}).encode()))
 
 
 def call(call_id: str = "c", name: str = "f") -> dict[str, Any]:
@@ -59,6 +64,37 @@ def test_an_effort_that_there_is_not():
     fault = refused({"input": "Hi", "reasoning": {"effort": "extreme"}})
     assert fault.param == "reasoning.effort"
     assert "low, medium, high" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("tool", "param"),
+    [
+        ({"type": "namespace", "description": "a" * (MAX_WORD_CHARS + 1)}, "tools[0].description"),
+        ({"type": "namespace", "description": "a " * (MAX_TOOLS_BYTES // 2 + 1)}, "tools"),
+        (
+            {"type": "namespace", "tools": [{**FUNCTION, "description": "a" * (MAX_WORD_CHARS + 1)}]},
+            "tools[0].tools[0].description",
+        ),
+        (
+            {
+                "type": "custom",
+                "format": {"type": "grammar", "syntax": "lark", "definition": "a" * (MAX_WORD_CHARS + 1)},
+            },
+            "tools[0].description",
+        ),
+    ],
+)
+def test_other_tools_beyond_the_limits(tool, param):
+    tool = {"name": "n", "description": "", **tool}
+    if tool["type"] == "namespace":
+        tool = {"tools": [FUNCTION], **tool}
+    assert refused({"input": "Hi", "tools": [tool]}).param == param
+
+
+def test_a_namespace_without_tools():
+    tools = [{"type": "namespace", "name": "n", "description": "Nothing.", "tools": []}]
+    assert rendered(tools=[FUNCTION, *tools])
+    assert rendered(tools=tools)
 
 
 @pytest.mark.parametrize(

@@ -39,22 +39,27 @@ def tools_section(request: CreateResponseRequest) -> str:
     tools = shown_tools(request)
     if not tools:
         return ""
-    if sum(len(tool.description) + len(tool.parameters or "") for tool in tools) > MAX_TOOLS_BYTES:
+    namespaces = [
+        (tool.namespace, f"tools[{i}].description")
+        for i, tool in enumerate(request.tools)
+        if tool.HasField("namespace")
+    ]
+    size = sum(len(tool.description) + len(tool.parameters or "") for tool in tools)
+    if size + sum(len(namespace.description) for namespace, _ in namespaces) > MAX_TOOLS_BYTES:
         raise InvalidRequest(
             f"tools may hold {MAX_TOOLS_BYTES} bytes of descriptions and schemas at most.", param="tools"
         )
     content = harmony.DeveloperContent.new()
     if functions := [_description(tool) for tool in tools if not tool.namespace]:
         content = content.with_function_tools(functions)
-    for declared in request.tools:
-        if declared.HasField("namespace"):
-            name = declared.namespace.name
-            members = [_description(tool) for tool in tools if tool.namespace == name]
-            content = content.with_tools(
-                harmony.ToolNamespaceConfig(
-                    name=name, description=declared.namespace.description or None, tools=members
-                )
+    for namespace, path in namespaces:
+        _check_words([namespace.description], path)
+        members = [_description(tool) for tool in tools if tool.namespace == namespace.name]
+        content = content.with_tools(
+            harmony.ToolNamespaceConfig(
+                name=namespace.name, description=namespace.description or None, tools=members
             )
+        )
     encoding = load_encoding()
     tokens = encoding.render(harmony.Message.from_role_and_content(harmony.Role.DEVELOPER, content))
     section: str = encoding.decode_utf8(tokens[tokens.index(MESSAGE) + 1 : -1])
