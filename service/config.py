@@ -89,10 +89,10 @@ class Settings(BaseSettings):
     api_keys_file: Path | None = Field(
         None, description="File of the API keys that may call, one a line; without it, any call may."
     )
-    sealing_keys: list[str] | None = Field(
+    sealing_keys: list[Annotated[str, Field(min_length=16)]] | None = Field(
         None,
-        description="Secrets that reasoning is sealed with: the first seals, all open. By default the "
-        "database keeps one.",
+        description="Secrets that reasoning is sealed with, of 16 characters or more: the first seals, all "
+        "open. By default the database keeps one.",
         repr=False,
     )
     unsupported_tools: Literal["omit", "reject"] = Field(

@@ -24,6 +24,7 @@ TURNS = {
 }
 TOOLS = [{"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}]
 SEALED = ["reasoning.encrypted_content"]
+OLD_KEY, NEW_KEY = "an old key of ours", "a new key of ours!"
 
 
 @contextmanager
@@ -103,12 +104,12 @@ def test_it_belongs_to_the_key_that_it_was_made_for(client):
 
 
 def test_keys_rotate(tmp_path):
-    with serving(tmp_path, "--sealing-keys", "old") as client:
+    with serving(tmp_path, "--sealing-keys", OLD_KEY) as client:
         output = [item.model_dump() for item in first_turn(client).output]
-    with serving(tmp_path, "--sealing-keys", "new", "--sealing-keys", "old") as client:
+    with serving(tmp_path, "--sealing-keys", NEW_KEY, "--sealing-keys", OLD_KEY) as client:
         assert tokens(client, second_input(output)) > 0
         newer = [item.model_dump() for item in first_turn(client).output]
-    with serving(tmp_path, "--sealing-keys", "new") as client:
+    with serving(tmp_path, "--sealing-keys", NEW_KEY) as client:
         assert tokens(client, second_input(newer)) > 0
         with pytest.raises(openai.BadRequestError):
             tokens(client, second_input(output))
