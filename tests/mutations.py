@@ -114,11 +114,12 @@ MUTATIONS = [
     Mutation("Background", "nobody ends what is abandoned", EVENT_LOG, "for response_id in abandoned:", "for response_id in ():", STATE),
     Mutation("Background", "the last event comes again", EVENT_LOG, "EVENTS.c.sequence_number > after", "EVENTS.c.sequence_number >= after", STATE),
     Mutation("Background", "finished items are lost", "service/store/ending.py", "response.output.append(event.output_item_done.item)", "pass", STATE),
-    Mutation("Tools", "a required call may be left out", PROMISES, "if self.call_required and not names:", "if False:", TURNS),
-    Mutation("Tools", "any tool may be called", PROMISES, "if name not in self.calls:", "if False:", TURNS),
+    Mutation("Tools", "a required call may be left out", PROMISES, "if self.call_required and not calls:", "if False:", TURNS),
+    Mutation("Tools", "any tool may be called", PROMISES, "if self.calls is not None and name not in self.calls:", "if False:", TURNS),
     Mutation("Tools", "held escapes of a text are lost", CUSTOM, "                self._held = source[at:]\n", "", TURNS),
     Mutation("Tools", "a text without its object loses its beginning", CUSTOM, "return held + arguments", "return arguments", TURNS),
-    Mutation("Format", "an answer is not checked", PROMISES, "if self.answer is not None:", "if False:", TURNS),
+    Mutation("Tools", "arguments of strict functions are not checked", PROMISES, "if fault := self._arguments_fault(call, name):", "if fault := None:", TURNS),
+    Mutation("Format", "an answer is not checked", PROMISES, "if fault := self._answer_fault(item):", "if fault := None:", TURNS),
     Mutation("Reasoning", "hidden thoughts are shown", "service/run/builder.py", "hides_reasoning=not self._show_reasoning,", "hides_reasoning=False,", TURNS),
     Mutation("Truncation", "outputs stay without their calls", "service/run/truncation.py", "and _call_id(item) in calls", "and False", TURNS),
 ]  # fmt: skip
@@ -130,12 +131,12 @@ def failing_tests(mutation: Mutation) -> list[str]:
         copy = Path(folder) / "copy"
         ignored = shutil.ignore_patterns(".git", ".venv", ".build", "node_modules", ".hypothesis", "*_cache")
         shutil.copytree(ROOT, copy, ignore=ignored)
+        # Envoy's place.
+        (copy / ".venv").symlink_to(ROOT / ".venv")
         path = copy / mutation.file
-        source = path.read_text()
-        assert source.count(mutation.old) == 1, f"{mutation.what}: {source.count(mutation.old)} places"
-        path.write_text(source.replace(mutation.old, mutation.new))
+        path.write_text(path.read_text().replace(mutation.old, mutation.new))
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", *mutation.tests],
+            [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", *mutation.tests],
             cwd=copy, capture_output=True, text=True, check=False,
         )  # fmt: skip
         return re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
@@ -143,6 +144,9 @@ def failing_tests(mutation: Mutation) -> list[str]:
 
 def main() -> int:
     """Print the log."""
+    for mutation in MUTATIONS:
+        places = (ROOT / mutation.file).read_text().count(mutation.old)
+        assert places == 1, f"{mutation.what}: {places} places"
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(failing_tests, MUTATIONS))
     print(f"# Mutation log\n\n{__doc__}\n| Rule | Broken so that | Tests that fail |\n|---|---|---|")
