@@ -78,6 +78,18 @@ def test_the_output_is_accepted_as_input(client):
     assert client.responses.create(model="hello", input=history).status == "completed"
 
 
+def test_a_background_stream_is_followed_again_from_its_start(client):
+    """The package's accumulator wants the events from the first on, and filters them itself."""
+    with client.responses.stream(model="hello", input="Hi", background=True) as stream:
+        first = [next(stream) for _ in range(4)]
+        response_id = first[0].response.id
+    with client.responses.stream(response_id=response_id, starting_after=2) as stream:
+        events = list(stream)
+        final = stream.get_final_response()
+    assert events[0].sequence_number == 3
+    assert final.output_text == "Hello, wörld! 👋 How are you?"
+
+
 def test_models(client):
     assert "hello" in [model.id for model in client.models.list()]
     assert client.models.retrieve("hello").id == "hello"

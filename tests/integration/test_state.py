@@ -174,6 +174,16 @@ def test_a_response_continues_another(client):
     assert [item.type for item in client.responses.input_items.list(second.id)] == ["function_call_output"]
 
 
+def test_what_is_not_kept_itself_may_continue_what_is(client):
+    first = client.responses.create(model="hello", input="Hi")
+    kept = client.responses.create(model="hello", input="And?", previous_response_id=first.id)
+    not_kept = client.responses.create(
+        model="hello", input="And?", previous_response_id=first.id, store=False
+    )
+    assert not_kept.usage.input_tokens == kept.usage.input_tokens
+    assert (not_kept.store, not_kept.previous_response_id) == (False, first.id)
+
+
 def test_a_long_chain(client):
     last = client.responses.create(model="hello", input="0")
     for i in range(1, 12):

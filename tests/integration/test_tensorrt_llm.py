@@ -160,7 +160,7 @@ def test_sampling_parameters():
     assert greedy.max_tokens > 32
 
 
-def test_guidance_begins_behind_a_calls_header():
+def test_guidance_begins_behind_a_header():
     guidance = Guidance(
         (FunctionSchema("f", '{"type":"object"}'), FunctionSchema("g", None)), call_required=True
     )
@@ -171,6 +171,17 @@ def test_guidance_begins_behind_a_calls_header():
     assert second["content"]["json_schema"] == {"type": "object", "properties": {}}
     assert tag["format"]["at_least_one"]
     assert structural_tag(Guidance()) is None
+    (spawn,) = json.loads(structural_tag(Guidance((FunctionSchema("n.f", None),))) or "")["format"]["tags"]
+    assert spawn["begin"] == "<|channel|>commentary to=n.f <|constrain|>json<|message|>"
+    # An answer is held to its schema, a thought to nothing.
+    answer = json.loads(structural_tag(Guidance(answer_schema='{"type":"array"}')) or "")["format"]
+    assert answer["triggers"] == ["<|channel|>final"]
+    assert answer["tags"][0]["begin"] == "<|channel|>final<|message|>"
+    assert answer["tags"][0]["content"]["json_schema"] == {"type": "array"}
+    assert not answer["at_least_one"]
+    # Where a call is wanted there is no answer.
+    both = Guidance((FunctionSchema("f", None),), call_required=True, answer_schema='{"type":"array"}')
+    assert len(json.loads(structural_tag(both) or "")["format"]["tags"]) == 1
     request = generation(1, guidance=guidance)
     assert sampling_of(make_engine(), request).guided_decoding is None
     guided = make_engine(guided_decoding_backend="xgrammar")
