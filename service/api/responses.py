@@ -161,7 +161,7 @@ class Responses:
         chain, history = await self._context.history(request, owner)
         await self._context.resolve_references(request, owner)
         kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
-        self._context.open_seals(request, owner)
+        await self._context.open_up(request.input.items.items, owner)
         run = Run(
             request,
             f"resp_{unique}",

@@ -12,7 +12,7 @@ from sqlalchemy import delete, false, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import InvalidRequest, NotFound
-from service.items import as_input_item, is_id, with_ids
+from service.items import as_later_input, is_id, with_ids
 from service.store.database import Database
 from service.store.tables import CONVERSATION_ITEMS, CONVERSATIONS
 
@@ -40,7 +40,7 @@ class ConversationStore:
                     id=conversation.id, owner=owner, conversation=conversation.SerializeToString()
                 )
             )
-            await _add(connection, conversation.id, with_ids(items, self._new_id()))
+            await _add(connection, conversation.id, with_ids(items, self._new_id(), "items"))
         return conversation
 
     async def get(self, owner: str, conversation_id: str) -> ConversationResource:
@@ -76,7 +76,7 @@ class ConversationStore:
 
     async def add(self, owner: str, conversation_id: str, items: Sequence[InputItem]) -> list[InputItem]:
         """Add items, and return them with their ids. Raises as `get`."""
-        added = with_ids(items, self._new_id())
+        added = with_ids(items, self._new_id(), "items")
         async with self._database.writing() as connection:
             await _get(connection, owner, conversation_id)
             await _add(connection, conversation_id, added)
@@ -123,7 +123,7 @@ async def add_turn(
         CONVERSATIONS.c.id == conversation_id, CONVERSATIONS.c.owner == owner
     )
     if conversation_id and await connection.scalar(query):
-        await _add(connection, conversation_id, [*items, *map(as_input_item, response.output)])
+        await _add(connection, conversation_id, [*items, *as_later_input(response.output)])
 
 
 async def _get(connection: AsyncConnection, owner: str, conversation_id: str) -> ConversationResource:
