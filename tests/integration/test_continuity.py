@@ -20,6 +20,7 @@ CALL = (
 ANSWER = "<|channel|>final<|message|>Done.<|return|>"
 TURNS = {
     "works": {"turns": [{"harmony": CALL, "chunks": 3}, {"harmony": ANSWER}]},
+    "babbles": {"harmony": ANSWER.removesuffix("<|return|>"), "finish_reason": "length"},
     "answers": {"harmony": "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant" + ANSWER},
 }
 TOOLS = [{"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}]
@@ -166,6 +167,11 @@ def test_a_compacted_conversation_goes_on_from_its_summary(client):
     with pytest.raises(openai.BadRequestError) as caught:
         tokens(client, changed)
     assert caught.value.param == "input[0].encrypted_content"
+
+
+def test_a_summary_that_was_cut_is_none(client):
+    with pytest.raises(openai.InternalServerError, match="longer than it may write"):
+        client.with_options(max_retries=0).responses.compact(model="babbles", input="Hi")
 
 
 def test_compaction_of_what_is_kept(client):

@@ -43,6 +43,10 @@ from tests.scripts import write_script
 
 FUNCTION = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
 
+CALL = {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": "{}"}
+IMAGE = {"type": "input_image", "image_url": "http://example.com/a.png"}
+FILE_ELSEWHERE = {"role": "user", "content": [{"type": "input_file", "file_id": "file_1"}]}
+
 
 @pytest.fixture(scope="module")
 def service(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
@@ -350,12 +354,34 @@ def test_a_conversation_is_read_and_added_to(client):
         ([{"role": "user"}], "items[0].content"),
         ([{"role": "user", "content": "Hi"}, {"type": "brand_new"}], "items[1]"),
         ([{"role": "user", "content": "Hi", "id": "no spaces"}], "items[0].id"),
+        ([{"type": "item_reference", "id": "msg_1"}], "items[0]"),
+        ([CALL, CALL], "items[1].call_id"),
+        ([{"type": "function_call_output", "call_id": "call_9", "output": [IMAGE]}], "items[0].output[0]"),
+        ([{"type": "function_call_output", "call_id": "", "output": ""}], "items[0].call_id"),
+        ([{"type": "reasoning", "encrypted_content": "a", "summary": []}], "items[0].encrypted_content"),
+        ([{"type": "compaction", "encrypted_content": "a"}], "items[0].encrypted_content"),
+        ([FILE_ELSEWHERE], "items[0].content[0].file_id"),
     ],
 )
 def test_wrong_items_are_refused_before_they_are_kept(client, items, param):
     with pytest.raises(openai.BadRequestError) as caught:
         client.conversations.create(items=items)
     assert caught.value.param == param
+
+
+def test_what_no_longer_fits_together_is_left_out(client):
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "sunny"}
+    conversation = client.conversations.create(items=[CALL, output, {"role": "user", "content": "Hi"}])
+    # Nothing tells that the conversation has this call already.
+    client.conversations.items.create(conversation.id, items=[CALL])
+    whole = client.responses.input_tokens.count(model="hello", input="Hi", conversation=conversation.id)
+    call = next(
+        i for i in client.conversations.items.list(conversation.id, order="asc") if i.type != "message"
+    )
+    client.conversations.items.delete(call.id, conversation_id=conversation.id)
+    response = client.responses.create(model="hello", input="Hi", conversation=conversation.id)
+    assert response.status == "completed"
+    assert response.usage.input_tokens < whole.input_tokens
 
 
 def test_only_one_kind_of_context(client):
