@@ -13,6 +13,7 @@ from service.api.sealing import Sealer
 from service.errors import InvalidRequest, NotFound
 from service.files.file_reader import FileReader
 from service.items import as_later_input, item_id, response_id_of
+from service.run.opening import conversation_id
 from service.store.conversations import ConversationStore
 from service.store.responses import Chain, ResponseStore, Stored
 
@@ -39,16 +40,16 @@ class ContextReader:
             InvalidRequest: it names both, or a response that has not ended.
 
         """
-        conversation_id = _conversation_id(request)
-        if not request.previous_response_id and not conversation_id:
+        conversation = conversation_id(request)
+        if not request.previous_response_id and not conversation:
             return Chain(), []
-        if request.previous_response_id and conversation_id:
+        if request.previous_response_id and conversation:
             raise InvalidRequest(
                 "previous_response_id and conversation cannot both be set: choose one.",
                 param="previous_response_id",
             )
-        if conversation_id:
-            items = await self._conversations.items(owner, conversation_id)
+        if conversation:
+            items = await self._conversations.items(owner, conversation)
             return Chain(), await self._readable(items, owner, "conversation")
         chain = await self._store.chain(owner, request.previous_response_id)
         if chain.responses[-1].response.status in (RESPONSE_STATUS_QUEUED, RESPONSE_STATUS_IN_PROGRESS):
@@ -135,11 +136,6 @@ class ContextReader:
         except NotFound:
             return {}
         return {item_id(item): item for item in _items(stored)}
-
-
-def _conversation_id(request: CreateResponseRequest) -> str:
-    choice = request.conversation
-    return choice.id or choice.conversation.id
 
 
 def _items(stored: Stored) -> Iterator[InputItem]:
