@@ -143,7 +143,7 @@ class LlamaRuntime:
 
         """
         if not path.is_file():
-            raise StartupError(f"The model {path} does not exist: name a GGUF file.")
+            raise StartupError(f"The model {path} does not exist. See --model: it names a GGUF file.")
         # llama.cpp's own HTTP face cannot be turned off: it listens on the loopback, and wants this key.
         key = secrets.token_urlsafe(32)
         params = xllamacpp.CommonParams()
@@ -162,7 +162,9 @@ class LlamaRuntime:
         try:
             self._server = xllamacpp.Server(params)
         except (RuntimeError, ValueError) as error:
-            raise StartupError(f"llama.cpp cannot load the model {path}: is it a GGUF file?") from error
+            raise StartupError(
+                f"llama.cpp cannot load the model {path}: is it a GGUF file? See --model."
+            ) from error
         self._http = httpx.AsyncClient(
             base_url=self._server.listening_address,
             headers={"authorization": f"Bearer {key}"},
