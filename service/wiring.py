@@ -87,11 +87,11 @@ async def wire(settings: Settings, engine: Engine, database: Database, metrics: 
         await context.open_up(opened, owner, "items")
         dialect.check_items(opened)
 
-    responses = Responses(runner, store, context, background, sealer, _new_id)
+    responses = Responses(runner, store, context, background, sealer, drain, _new_id)
     return Parts(
         responses=responses,
         conversations=Conversations(conversation_store, check, time.time),
-        compactor=Compactor(responses, sealer, _new_id, time.time),
+        compactor=Compactor(responses, context, sealer, _new_id, time.time),
         background=background,
         interval=interval,
         drain=drain,

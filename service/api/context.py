@@ -41,6 +41,12 @@ class ContextReader:
 
         """
         conversation = conversation_id(request)
+        for name, value in (
+            ("previous_response_id", request.previous_response_id),
+            ("conversation", conversation),
+        ):
+            if request.HasField(name) and not value:  # type: ignore[arg-type]
+                raise InvalidRequest(f"{name} is empty: name one, or leave it out.", param=name)
         if not request.previous_response_id and not conversation:
             return Chain(), []
         if request.previous_response_id and conversation:
@@ -84,8 +90,8 @@ class ContextReader:
                 found = referred[response_id].get(wanted)
                 if found is None:
                     raise NotFound(
-                        f"input[{i}] refers to the item {wanted[:100]!r}, which is not kept here: send the "
-                        "item itself.",
+                        f"input[{i}] refers to the item {wanted[:100]!r}, which no kept response has: send "
+                        "the item itself.",
                         code="item_not_found",
                         param=f"input[{i}].id",
                     )
@@ -106,29 +112,31 @@ class ContextReader:
     async def _readable(self, items: Iterable[InputItem], owner: str, path: str) -> list[InputItem]:
         """Return kept items with their seals opened and their files read.
 
-        A thought whose key is gone is left out, since no client could mend that; without a summary, though,
-        there is nothing to go on from.
+        A thought that is kept as text needs no key. One whose key is gone is left out, since no client could
+        mend that; without a summary, though, there is nothing to go on from.
         """
         readable = []
         for item in items:
-            try:
-                self._open(item, owner, path)
-            except InvalidRequest:
-                if not item.HasField("reasoning"):
-                    raise
-                continue
+            if not item.reasoning.content:
+                try:
+                    self._open(item, owner, path)
+                except InvalidRequest:
+                    if not item.HasField("reasoning"):
+                        raise
+                    continue
             readable.append(item)
         await self._files.read(readable, path)
         return readable
 
     def _open(self, item: InputItem, owner: str, path: str) -> None:
+        where = f"{path}.encrypted_content"
         if item.reasoning.encrypted_content:
-            text = self._sealer.open(owner, item.reasoning.encrypted_content, f"{path}.encrypted_content")
+            text = self._sealer.open(owner, "reasoning", item.reasoning.encrypted_content, where)
             del item.reasoning.content[:]
             item.reasoning.content.add(text=text)
         elif item.HasField("compaction"):
             sealed = item.compaction.encrypted_content
-            item.compaction.encrypted_content = self._sealer.open(owner, sealed, f"{path}.encrypted_content")
+            item.compaction.encrypted_content = self._sealer.open(owner, "compaction", sealed, where)
 
     async def _items_by_id(self, owner: str, response_id: str) -> dict[str, InputItem]:
         try:

@@ -19,6 +19,7 @@ from service.api.paging import page_of
 from service.api.sealing import Sealer
 from service.errors import EngineFailed, InvalidRequest, ServiceError
 from service.items import as_items, with_ids
+from service.run.drain import Drain
 from service.run.opening import is_kept
 from service.run.run import ResponseRunner, Run
 from service.store.ending import ended_response
@@ -47,6 +48,7 @@ class Responses:
         context: ContextReader,
         background: Background,
         sealer: Sealer,
+        drain: Drain,
         new_id: Callable[[], str],
     ) -> None:
         self._runner = runner
@@ -54,6 +56,7 @@ class Responses:
         self._context = context
         self._background = background
         self._sealer = sealer
+        self._drain = drain
         self._new_id = new_id
 
     async def stream(
@@ -67,18 +70,20 @@ class Responses:
             ServiceError: before the first event only.
 
         """
-        prepared = await self._prepare(request, owner)
-        if request.background:
-            response = await self._start(prepared, owner)
-            async with aclosing(self._background.follow(owner, response, -1)) as batches:
+        # Counted until it is kept, too; the runner counts those in the background.
+        async with self._drain.response():
+            prepared = await self._prepare(request, owner)
+            if request.background:
+                response = await self._start(prepared, owner)
+                async with aclosing(self._background.follow(owner, response, -1)) as batches:
+                    async for events in batches:
+                        yield events
+                return
+            async with aclosing(self._runner.run(prepared.run)) as batches:
                 async for events in batches:
+                    if events and (ended := ended_response(events[-1])) and ended.store:
+                        ended.store = await self._save(owner, ended, prepared)
                     yield events
-            return
-        async with aclosing(self._runner.run(prepared.run)) as batches:
-            async for events in batches:
-                if events and (ended := ended_response(events[-1])) and ended.store:
-                    ended.store = await self._save(owner, ended, prepared)
-                yield events
 
     async def create(self, request: CreateResponseRequest, owner: str) -> Response:
         """Run a response to its end and return it; one in the background is returned at once, queued.
@@ -126,7 +131,10 @@ class Responses:
                 "without stream.",
                 param="stream",
             )
-        async with aclosing(self._background.follow(owner, stored.response, after)) as batches:
+        async with (
+            self._drain.response(),
+            aclosing(self._background.follow(owner, stored.response, after)) as batches,
+        ):
             async for events in batches:
                 yield events
 
@@ -166,7 +174,7 @@ class Responses:
             request,
             f"resp_{unique}",
             history=history,
-            seal=lambda text: self._sealer.seal(owner, text),
+            seal=lambda text: self._sealer.seal(owner, "reasoning", text),
         )
         return _Prepared(run, kept, chain)
 

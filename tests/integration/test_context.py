@@ -56,7 +56,7 @@ async def test_a_thought_whose_key_is_gone_is_left_out(tmp_path: Path):
     old, new = Sealer(["the key of yesterday"]), Sealer(["the key of today"])
 
     def sealed(kind: str) -> InputItem:
-        document = {"type": kind, "encrypted_content": old.seal(OWNER, "A thought."), "summary": []}
+        document = {"type": kind, "encrypted_content": old.seal(OWNER, kind, "A thought."), "summary": []}
         request = {"model": "m", "input": [document]}
         return decode(CreateResponseRequest, json.dumps(request).encode()).input.items.items[0]
 
