@@ -208,7 +208,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def _deliver(
         self, context: Context, events: AsyncGenerator[list[ResponseStreamEvent], None]
     ) -> None:
-        async with aclosing(events) as batches, aclosing(_bodies(batches)) as bodies:
+        async with aclosing(events) as batches, aclosing(event_bodies(batches)) as bodies:
             await deliver(context, bodies, max_stall_s=self._max_stall_s)
 
 
@@ -216,10 +216,17 @@ def _document(message: Message) -> HttpBody:
     return HttpBody(content_type=_JSON, data=encode(message))
 
 
-async def _bodies(
+async def event_bodies(
     batches: AsyncIterator[list[ResponseStreamEvent]],
 ) -> AsyncGenerator[Iterable[HttpBody], None]:
-    """Yield the messages of each batch; a fault after the first event is an event, too."""
+    """Yield the messages of each batch, as server-sent events; an empty batch is a comment.
+
+    A fault behind the first event becomes an event, too: no status can tell it any more.
+
+    Raises:
+        Exception: what `batches` raises before its first event.
+
+    """
     number = -1
     try:
         async for events in batches:
