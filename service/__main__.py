@@ -35,8 +35,9 @@ def main() -> int:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    # Every request to the runtime would be a line, every part of the migrations, every flaw of a document.
-    for talkative in ("httpx", "alembic", "pypdf"):
+    # Every request to the runtime would be a line, every part of the migrations, every flaw of a document,
+    # and every header field, with the clients' keys.
+    for talkative in ("httpx", "alembic", "pypdf", "hpack"):
         logging.getLogger(talkative).setLevel(logging.ERROR)
     # Imported here: flags are checked, and `--help` answers, before the model's libraries load.
     try:

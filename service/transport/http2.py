@@ -1,0 +1,80 @@
+"""h2, with what serving calls needs changed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from h2.config import H2Configuration
+from h2.connection import ConnectionInputs, ConnectionState, H2Connection, H2ConnectionStateMachine
+from h2.settings import SettingCodes, Settings
+
+STREAM_WINDOW_BYTES: Final = 1 << 20
+"""Of a request's body that may be on its way, before the client must wait for news."""
+CONNECTION_WINDOW_BYTES: Final = 16 << 20
+"""Of all requests' bodies of a connection."""
+
+_MAX_FRAME_BYTES: Final = 1 << 16
+_ADVERTISED_HEADER_LIST_BYTES: Final = 1 << 16
+# Beyond this, h2 ends the connection: the compression of header fields is out of step then. Between the two
+# only the call is refused. A gateway's own limit is often 60 KiB, counted without the 32 bytes a field.
+_MAX_HEADER_LIST_BYTES: Final = 1 << 18
+
+
+class _StateMachine(H2ConnectionStateMachine):
+    """GOAWAY ends no connection.
+
+    h2 takes it for the end of everything, and forbids to send another byte. RFC 9113 (6.8) has running
+    streams go on behind it, and clients that shut down gracefully count on that, as this server does.
+    """
+
+    _transitions = {  # noqa: RUF012 - so it is in h2
+        **H2ConnectionStateMachine._transitions,
+        **{
+            (state, goaway): (None, state)
+            for state in (ConnectionState.IDLE, ConnectionState.SERVER_OPEN)
+            for goaway in (ConnectionInputs.SEND_GOAWAY, ConnectionInputs.RECV_GOAWAY)
+        },
+    }
+
+
+class Http2(H2Connection):
+    """The server's side of a connection, its first frames ready to be sent."""
+
+    # h2 remembers how streams were closed, 65,536 of them, for as long as the connection lives. It matters
+    # only to clients that send trailers on a stream that is long gone, which gRPC has none of.
+    MAX_CLOSED_STREAMS = 1024
+
+    def __init__(self) -> None:
+        super().__init__(
+            H2Configuration(
+                client_side=False,
+                header_encoding=None,
+                # headers.py checks them, stream by stream, and writes none that are wrong.
+                validate_inbound_headers=False,
+                normalize_inbound_headers=False,
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
+            )
+        )
+        self.state_machine = _StateMachine()
+        # No MAX_CONCURRENT_STREAMS: clients open streams before they have read it, and h2 would end the
+        # connection for it. How many calls there may be is said call by call, by the server.
+        self.local_settings = Settings(
+            client=False,
+            initial_values={
+                SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW_BYTES,
+                SettingCodes.MAX_FRAME_SIZE: _MAX_FRAME_BYTES,
+                SettingCodes.MAX_HEADER_LIST_SIZE: _ADVERTISED_HEADER_LIST_BYTES,
+            },
+        )
+        self.max_inbound_frame_size = _MAX_FRAME_BYTES
+        self.decoder.max_header_list_size = _MAX_HEADER_LIST_BYTES
+        self.initiate_connection()
+        self.increment_flow_control_window(CONNECTION_WINDOW_BYTES - self.inbound_flow_control_window)
+
+    def clear_outbound_data_buffer(self) -> None:
+        """Do nothing. h2 calls it on GOAWAY, which leaves what is to be sent as it was: see above."""
+
+    def room(self, stream_id: int) -> int:
+        """How many bytes the next DATA frame of a stream may have; 0 or less while there is no window."""
+        return min(self.local_flow_control_window(stream_id), self.max_outbound_frame_size)
