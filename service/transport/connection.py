@@ -22,7 +22,7 @@ from h2.settings import SettingCodes
 from service.transport.call import Call
 from service.transport.faults import Malformed, NotGrpc, Refused
 from service.transport.framing import MessageReader
-from service.transport.headers import Field, read_request, response_head, trailers
+from service.transport.headers import read_request, response_head, trailers
 from service.transport.http2 import Http2
 from service.transport.incoming import Incoming
 
@@ -109,17 +109,23 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         try:
-            for event in self._http2.receive_data(data):
-                self._take(event)
-            self._schedule_flush()
+            found = self._http2.receive_data(data)
         except ProtocolError as error:
             _log.debug("%s breaks HTTP/2: %s", self.peer, error)
             # What h2 has to say to that, and nothing else.
             self._transport.write(self._http2.data_to_send())
             self._transport.close()
+            return
         except Exception:
-            _log.exception("the connection of %s failed", self.peer)
-            self._transport.abort()
+            self._fail()
+            return
+        try:
+            for event in found:
+                self._take(event)
+        except Exception:
+            self._fail()
+        else:
+            self._schedule_flush()
 
     def pause_writing(self) -> None:
         """The client reads slower than is written."""
@@ -164,7 +170,7 @@ class Connection(asyncio.Protocol):
     def abandon(self, call: Call) -> None:
         """Drop what `call` still has to send."""
         if call.stream_id in self._calls:
-            self._http2.reset_stream(call.stream_id, ErrorCodes.CANCEL)
+            self._http2.reset(call.stream_id, ErrorCodes.CANCEL)
             self._forget(call)
             self._schedule_flush()
 
@@ -198,10 +204,10 @@ class Connection(asyncio.Protocol):
                 pass
 
     def _open(self, event: events.RequestReceived) -> None:
-        stream_id, has_ended = event.stream_id, event.stream_ended is not None
+        stream_id = event.stream_id
         if self._is_leaving:
             # The client opened it before it knew; by this it knows that nothing was done for it.
-            self._http2.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
+            self._http2.reset(stream_id, ErrorCodes.REFUSED_STREAM)
             return
         try:
             head = read_request(event.headers)
@@ -209,12 +215,11 @@ class Connection(asyncio.Protocol):
             reader = MessageReader(self._host.max_request_bytes, head.encoding)
         except Malformed as fault:
             _log.debug("a request of %s is malformed: %s", self.peer, fault)
-            self._http2.reset_stream(stream_id, ErrorCodes.PROTOCOL_ERROR)
+            self._http2.reset(stream_id, ErrorCodes.PROTOCOL_ERROR)
         except NotGrpc as fault:
-            self._answer(stream_id, has_ended, [(b":status", b"%d" % fault.http_status)])
+            self._http2.answer(stream_id, [(b":status", b"%d" % fault.http_status)])
         except Refused as refused:
-            fields = [*response_head(), *trailers(refused.code, refused.message)]
-            self._answer(stream_id, has_ended, fields)
+            self._http2.answer(stream_id, [*response_head(), *trailers(refused.code, refused.message)])
         else:
             incoming = Incoming(reader, partial(self._http2.acknowledge_received_data, stream_id=stream_id))
             self._calls[stream_id] = call = Call(self, stream_id, head, incoming)
@@ -242,6 +247,11 @@ class Connection(asyncio.Protocol):
 
     # What is sent.
 
+    def _fail(self) -> None:
+        """Give the connection up, for an error of ours or of h2's. Called where it is caught."""
+        _log.exception("the connection of %s failed", self.peer)
+        self._transport.abort()
+
     def _schedule_flush(self) -> None:
         if not self._flush_is_due:
             self._flush_is_due = True
@@ -256,8 +266,7 @@ class Connection(asyncio.Protocol):
             if self._may_write:
                 self._send_calls()
         except Exception:
-            _log.exception("the connection of %s failed", self.peer)
-            transport.abort()
+            self._fail()
             return
         if data := self._http2.data_to_send():
             transport.write(data)
@@ -292,19 +301,14 @@ class Connection(asyncio.Protocol):
             http2.send_data(stream_id, data)
             sent = len(data)
             if outgoing.waiting_bytes:
-                # To the end of the line, so that others come between.
-                self._ready[call] = None
+                # To the end of the line, so that others come between; but to its head where the connection's
+                # window has cut the frame short, or a small window would always end with the same call.
+                (self._ready if http2.outbound_flow_control_window > 0 else self._blocked)[call] = None
                 return sent
         if outgoing.trailers is not None:
-            self._answer(stream_id, call.incoming.has_ended, outgoing.trailers)
+            http2.answer(stream_id, outgoing.trailers)
             self._forget(call)
         return sent
-
-    def _answer(self, stream_id: int, has_ended: bool, fields: list[Field]) -> None:
-        """End a response. A client that has not ended its request need not: RFC 9113, 8.1."""
-        self._http2.send_headers(stream_id, fields, end_stream=True)
-        if not has_ended:
-            self._http2.reset_stream(stream_id, ErrorCodes.NO_ERROR)
 
     def _forget(self, call: Call) -> None:
         del self._calls[call.stream_id]

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from h2.config import H2Configuration
 from h2.connection import ConnectionInputs, ConnectionState, H2Connection, H2ConnectionStateMachine
+from h2.errors import ErrorCodes
+from h2.events import Event
+from h2.exceptions import FrameTooLargeError
 from h2.settings import SettingCodes, Settings
+
+from service.transport.headers import Field
+
+if TYPE_CHECKING:
+    from h2._typing import Buffer
 
 STREAM_WINDOW_BYTES: Final = 1 << 20
 """Of a request's body that may be on its way, before the client must wait for news."""
 CONNECTION_WINDOW_BYTES: Final = 16 << 20
 """Of all requests' bodies of a connection."""
 
+_FRAME_HEADER_BYTES: Final = 9
 _MAX_FRAME_BYTES: Final = 1 << 16
 _ADVERTISED_HEADER_LIST_BYTES: Final = 1 << 16
 # Beyond this, h2 ends the connection: the compression of header fields is out of step then. Between the two
@@ -74,6 +83,39 @@ class Http2(H2Connection):
 
     def clear_outbound_data_buffer(self) -> None:
         """Do nothing. h2 calls it on GOAWAY, which leaves what is to be sent as it was: see above."""
+
+    def receive_data(self, data: Buffer) -> list[Event]:
+        """Take what the client has sent, and return what it means.
+
+        h2 looks at a frame's length once all of it is there. It must not hold 16 MiB until then.
+
+        Raises:
+            ProtocolError: the client does not keep to HTTP/2; what there is to say to it is ready to be sent.
+        """
+        events = super().receive_data(data)
+        if len(self.incoming_buffer._data) > self.max_inbound_frame_size + _FRAME_HEADER_BYTES:
+            self._terminate_connection(FrameTooLargeError.error_code)
+            raise FrameTooLargeError("a frame is too large")
+        return events
+
+    def answer(self, stream_id: int, fields: list[Field]) -> None:
+        """End a response with these fields, unless the stream is closed.
+
+        h2 tells in events what has happened to a stream; more may have happened to it than has been told.
+        """
+        stream = self.streams.get(stream_id)
+        if stream is None or stream.closed:
+            return
+        self.send_headers(stream_id, fields, end_stream=True)
+        if not stream.closed:
+            # The client has not ended its request and need not: RFC 9113, 8.1.
+            self.reset_stream(stream_id, ErrorCodes.NO_ERROR)
+
+    def reset(self, stream_id: int, code: ErrorCodes) -> None:
+        """Reset a stream, unless it is closed."""
+        stream = self.streams.get(stream_id)
+        if stream is not None and not stream.closed:
+            self.reset_stream(stream_id, code)
 
     def room(self, stream_id: int) -> int:
         """How many bytes the next DATA frame of a stream may have; 0 or less while there is no window."""

@@ -103,15 +103,18 @@ class Server(grpc.aio.Server):
         raise NotImplementedError("no TLS here")
 
     async def start(self) -> None:
-        """Accept calls."""
+        """Accept calls at the ports that have been added."""
         loop = asyncio.get_running_loop()
-        for listening in self._sockets:
+        while self._sockets:
+            listening = self._sockets.pop()
             self._listeners.append(
                 await loop.create_server(partial(Connection, self), sock=listening, backlog=_BACKLOG)
             )
 
     async def stop(self, grace: float | None) -> None:
         """Accept no more calls, and return when all have ended: by themselves in `grace` seconds, or cut."""
+        for listening in self._sockets:
+            listening.close()
         for listener in self._listeners:
             listener.close()
         for connection in tuple(self._connections):
