@@ -11,7 +11,7 @@ import grpc
 from service.transport.faults import Code, Refused
 from service.transport.headers import Field, Metadata, RequestHead, response_head, to_send, trailers
 from service.transport.incoming import Incoming
-from service.transport.outgoing import Outgoing
+from service.transport.outgoing import HELD_BYTES, Outgoing
 
 GivenMetadata: TypeAlias = "Iterable[tuple[str, str | bytes]]"
 
@@ -147,7 +147,8 @@ class Call(grpc.aio.ServicerContext[Any, Any]):
         Raises:
             grpc.aio.UsageError: the call has ended.
         """
-        await self.outgoing.room()
+        if self.outgoing.waiting_bytes > HELD_BYTES:
+            await self.outgoing.room()
         if self._has_ended:
             raise grpc.aio.UsageError("The call has ended.")
         data = self._serialize(message) if self._serialize is not None else message

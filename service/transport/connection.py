@@ -298,7 +298,7 @@ class Connection(asyncio.Protocol):
                     self._blocked[call] = None
                 return 0
             data = outgoing.take(room)
-            http2.send_data(stream_id, data)
+            http2.send_message_data(stream_id, data)
             sent = len(data)
             if outgoing.waiting_bytes:
                 # To the end of the line, so that others come between; but to its head where the connection's
