@@ -73,7 +73,7 @@ class Settings(BaseSettings):
         33 * 1024 * 1024, description="Largest gRPC request, in bytes; the gateway's limit is 32 MiB of body."
     )
     max_concurrent_calls: Annotated[int, Field(ge=1)] = Field(
-        4096, description="Calls that may be open at once; beyond, they are refused with 429."
+        8192, description="Calls that may be open at once; beyond, they are refused with 429."
     )
     database: str = Field(
         "sqlite:///openresponses.db",

@@ -5,8 +5,10 @@ Here all that the calls of a connection write in one turn of the event loop leav
 
     server        addresses, services, interceptors; the limit of calls; stopping
     connection    one TCP connection: bytes to HTTP/2 events, calls to bytes
-    http2         h2 with two changes
+    turns         which call of a connection sends next
+    http2         h2, with what serving calls needs changed
     call          one RPC: what servicers get as their context
+    context       the part of that which is the same for every call
     incoming      a call's request: messages that wait to be read
     outgoing      a call's response: bytes that wait to be sent
     handlers      the four forms of a handler, and the status that a call ends with

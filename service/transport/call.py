@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 import grpc
 
+from service.transport.context import PlainContext
 from service.transport.faults import Code, Refused
 from service.transport.headers import Field, Metadata, RequestHead, response_head, to_send, trailers
 from service.transport.incoming import Incoming
@@ -36,7 +37,7 @@ class Link(Protocol):
         """What `call` still has to send is dropped, and the client told so."""
 
 
-class Call(grpc.aio.ServicerContext[Any, Any]):
+class Call(PlainContext):
     """One RPC. It has ended once its status stands; what is written before that is still sent."""
 
     def __init__(self, link: Link, stream_id: int, head: RequestHead, incoming: Incoming) -> None:
@@ -222,10 +223,6 @@ class Call(grpc.aio.ServicerContext[Any, Any]):
         self.end(code.value[0], details)
         raise grpc.aio.AbortError
 
-    async def abort_with_status(self, status: grpc.Status) -> NoReturn:
-        """End the call with a status and its metadata, and leave the handler."""
-        await self.abort(status.code, status.details, status.trailing_metadata or ())
-
     def set_code(self, code: grpc.StatusCode) -> None:
         """Set the status that the call ends with when its handler returns."""
         if not self._has_ended:
@@ -258,18 +255,6 @@ class Call(grpc.aio.ServicerContext[Any, Any]):
         """Return the client's address: that of the gateway where there is one."""
         return self._link.peer
 
-    def peer_identities(self) -> Iterable[bytes] | None:
-        """Return None: without TLS nobody is known."""
-        return None
-
-    def peer_identity_key(self) -> str | None:
-        """Return None, as above."""
-        return None
-
-    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
-        """Return nothing, as above."""
-        return {}
-
     def time_remaining(self) -> float:
         """Return the seconds until the deadline; infinity where the client has set none."""
         return float("inf") if self._deadline is None else max(0.0, self._deadline.when() - self._loop.time())
@@ -285,13 +270,6 @@ class Call(grpc.aio.ServicerContext[Any, Any]):
     def done(self) -> bool:
         """Whether the call has ended."""
         return self._has_ended
-
-    def set_compression(self, compression: grpc.Compression) -> None:
-        """Not offered: a compressed token would be larger than a plain one."""
-        raise NotImplementedError("responses are not compressed")
-
-    def disable_next_message_compression(self) -> None:
-        """Do nothing: no message is compressed."""
 
     def _begin(self, metadata: Sequence[Field]) -> None:
         if not self._has_begun:

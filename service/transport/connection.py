@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Final, Protocol, cast
@@ -25,6 +24,7 @@ from service.transport.framing import MessageReader
 from service.transport.headers import read_request, response_head, trailers
 from service.transport.http2 import Http2
 from service.transport.incoming import Incoming
+from service.transport.turns import Turns
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +32,8 @@ _UNSENT_BYTES: Final = 1 << 18
 """What the transport may hold before responses are held back; a flush makes no more than that of them."""
 _UNSENT_ANSWERS_BYTES: Final = 1 << 20
 """What it may hold before nothing is read any more: a client that asks and asks, and never reads."""
+_CLOSING_S: Final = 5.0
+"""Seconds that a client may take to read the last before the connection is cut off."""
 _PREFACE_S: Final = 30.0
 """Seconds that a client may take to say that it speaks HTTP/2."""
 
@@ -67,10 +69,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._http2 = Http2()
         self._calls: dict[int, Call] = {}
-        # Calls with something to send, the one that has waited longest first.
-        self._ready: OrderedDict[Call, None] = OrderedDict()
-        # Those of them that wait for room in the connection's window.
-        self._blocked: dict[Call, None] = {}
+        self._turns = Turns(self._http2)
         self._unwinding: set[asyncio.Future[None]] = set()
         self._flush_is_due = False
         self._may_write = True
@@ -97,11 +96,7 @@ class Connection(asyncio.Protocol):
         """Cancel what ran for the client."""
         self._is_leaving = True
         self._preface_timer.cancel()
-        self._ready.clear()
-        self._blocked.clear()
-        for call in tuple(self._calls.values()):
-            call.lose()
-        self._calls.clear()
+        self._lose_calls()
         self._host.left(self)
 
     def data_received(self, data: bytes) -> None:
@@ -114,7 +109,8 @@ class Connection(asyncio.Protocol):
             _log.debug("%s breaks HTTP/2: %s", self.peer, error)
             # What h2 has to say to that, and nothing else.
             self._transport.write(self._http2.data_to_send())
-            self._transport.close()
+            self._lose_calls()
+            self._close()
             return
         except Exception:
             self._fail()
@@ -158,9 +154,8 @@ class Connection(asyncio.Protocol):
 
     def ready(self, call: Call) -> None:
         """`call` has something to send: it goes with this turn."""
-        self._ready[call] = None
-        if not self._flush_is_due:
-            self._schedule_flush()
+        self._turns.add(call)
+        self._schedule_flush()
 
     def unwinding(self, handler: asyncio.Future[None]) -> None:
         """A call's handler has been cancelled: later calls wait for it."""
@@ -179,7 +174,7 @@ class Connection(asyncio.Protocol):
     def _take(self, event: events.Event) -> None:
         match event:
             case events.WindowUpdated(stream_id=0):
-                self._unblock()
+                self._turns.unblock()
             case events.WindowUpdated(stream_id=stream_id):
                 self._wake(stream_id)
             case events.DataReceived():
@@ -239,11 +234,7 @@ class Connection(asyncio.Protocol):
     def _wake(self, stream_id: int | None) -> None:
         call = self._calls.get(stream_id or 0)
         if call is not None and call.outgoing.waiting_bytes:
-            self._ready[call] = None
-
-    def _unblock(self) -> None:
-        self._ready.update(self._blocked)
-        self._blocked.clear()
+            self._turns.add(call)
 
     # What is sent.
 
@@ -264,54 +255,31 @@ class Connection(asyncio.Protocol):
             return
         try:
             if self._may_write:
-                self._send_calls()
+                for call in self._turns.send(_UNSENT_BYTES):
+                    self._forget(call)
+                if self._turns:
+                    self._schedule_flush()
         except Exception:
             self._fail()
             return
         if data := self._http2.data_to_send():
             transport.write(data)
-            if not self._may_write and transport.get_write_buffer_size() > _UNSENT_ANSWERS_BYTES:
+            if transport.get_write_buffer_size() > _UNSENT_ANSWERS_BYTES:
                 transport.pause_reading()
         if self._is_leaving and not self._calls:
-            transport.close()
-
-    def _send_calls(self) -> None:
-        left = _UNSENT_BYTES
-        while self._ready and left > 0:
-            call, _ = self._ready.popitem(last=False)
-            left -= self._send(call)
-        if self._ready:
-            self._schedule_flush()
-
-    def _send(self, call: Call) -> int:
-        """Send what a call has, one DATA frame at the most, and return the bytes of messages in it."""
-        http2, outgoing, stream_id = self._http2, call.outgoing, call.stream_id
-        if outgoing.head is not None:
-            http2.send_headers(stream_id, outgoing.head)
-            outgoing.head = None
-        sent = 0
-        if outgoing.waiting_bytes:
-            room = http2.room(stream_id)
-            if room <= 0:
-                # Room in its own window wakes it by its number.
-                if http2.outbound_flow_control_window <= 0:
-                    self._blocked[call] = None
-                return 0
-            data = outgoing.take(room)
-            http2.send_message_data(stream_id, data)
-            sent = len(data)
-            if outgoing.waiting_bytes:
-                # To the end of the line, so that others come between; but to its head where the connection's
-                # window has cut the frame short, or a small window would always end with the same call.
-                (self._ready if http2.outbound_flow_control_window > 0 else self._blocked)[call] = None
-                return sent
-        if outgoing.trailers is not None:
-            http2.answer(stream_id, outgoing.trailers)
-            self._forget(call)
-        return sent
+            self._close()
 
     def _forget(self, call: Call) -> None:
         del self._calls[call.stream_id]
-        self._ready.pop(call, None)
-        self._blocked.pop(call, None)
+        self._turns.remove(call)
         call.outgoing.complete()
+
+    def _lose_calls(self) -> None:
+        for call in self.calls():
+            self._forget(call)
+            call.lose()
+
+    def _close(self) -> None:
+        """Close the connection once the last is sent, or the client has shown that it does not read it."""
+        self._transport.close()
+        self._loop.call_later(_CLOSING_S, self._transport.abort)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import aclosing
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -70,8 +71,9 @@ async def _answer(call: Call, handler: Handler) -> None:
         if call.code() is grpc.StatusCode.OK:
             await call.write(response)
     elif hasattr(result, "__aiter__"):
-        async for response in result:
-            await call.write(response)
+        async with aclosing(result) as responses:
+            async for response in responses:
+                await call.write(response)
     else:
         # A coroutine that writes by itself.
         await result

@@ -116,7 +116,7 @@ async def test_what_the_context_says(server, channel):
     await unary(channel, "Echo")
     (context,) = server.methods.contexts
     assert context.peer().startswith("ipv4:127.0.0.1:")
-    assert 0 < context.time_remaining() <= TIMEOUT_S
+    assert 0 < context.time_remaining() < TIMEOUT_S + 1
     assert context.done()
     assert not context.cancelled()
     assert dict(context.invocation_metadata())["user-agent"].startswith("grpc-python-asyncio")
@@ -204,15 +204,6 @@ async def test_a_channel_that_closes_cancels_its_handlers(server):
         for call in calls:
             await call.read()
     await until(lambda: server.methods.ended == ["cancelled"] * 3)
-
-
-async def test_a_call_that_follows_a_cancelled_one_finds_its_place_free(server, channel):
-    for _ in range(20):
-        call = stream(channel, "BeginAndWait")
-        await call.read()
-        call.cancel()
-        await unary(channel, "Echo")
-        assert server.methods.running == 0
 
 
 async def test_no_more_calls_than_the_limit():

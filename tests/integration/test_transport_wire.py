@@ -55,7 +55,14 @@ async def test_what_is_written_in_one_turn_arrives_in_one_frame(server):
 async def test_calls_of_one_turn_arrive_in_one_piece(server):
     async with raw_client(server.port) as client:
         await client.settle()
-        calls = [client.request("Many", many(count=3)) for _ in range(20)]
+        calls, pieces = [], []
+        for _ in range(20):
+            call = client.http2.get_next_available_stream_id()
+            client.http2.send_headers(call, client.fields("Many"))
+            client.http2.send_data(call, framed(many(count=3)), end_stream=True)
+            calls.append(call)
+            pieces.append(client.http2.data_to_send())
+        client.send(b"".join(pieces))
         await client.receive(lambda: client.of(ResponseReceived, calls[0]))
         # What came with the head of the first is all of every one.
         assert all(client.is_over(call) for call in calls)
@@ -206,6 +213,16 @@ async def test_reset_cancels_the_handler(server):
         client.send()
         await until(lambda: server.methods.ended == ["cancelled"])
         assert await client.status(client.request("Echo")) == Code.OK
+
+
+async def test_a_call_that_follows_a_reset_finds_its_place_free(server):
+    async with raw_client(server.port) as client:
+        call = client.request("BeginAndWait")
+        await client.receive(lambda: client.body(call))
+        client.http2.reset_stream(call)
+        asking = client.request("Running")
+        assert await client.status(asking) == Code.OK
+        assert client.messages(asking) == [b"0"]
 
 
 async def test_resets_of_calls_that_have_not_begun(server):

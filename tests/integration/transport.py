@@ -80,6 +80,9 @@ class Methods:
         await self._wait()
         return b""
 
+    async def running_now(self, request: bytes, context: Any) -> bytes:
+        return b"%d" % self.running
+
     async def begin_and_wait(self, request: bytes, context: Any) -> None:
         await context.write(b"begun")
         await self._wait()
@@ -104,6 +107,9 @@ class Methods:
         try:
             await self.release.wait()
         except asyncio.CancelledError:
+            # Whoever lets go of something has to wait for others.
+            for _ in range(10):
+                await asyncio.sleep(0)
             self.ended.append("cancelled")
             raise
         finally:
@@ -120,6 +126,7 @@ class Methods:
             "ChatByHand": grpc.stream_stream_rpc_method_handler(self.chat_by_hand),
             "Joined": grpc.stream_unary_rpc_method_handler(self.joined),
             "Wait": unary(self.wait),
+            "Running": unary(self.running_now),
             "BeginAndWait": stream(self.begin_and_wait),
             "Fail": unary(self.fail),
             "Abort": unary(self.abort),
