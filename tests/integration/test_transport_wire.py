@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import struct
+from contextlib import suppress
 
 import pytest
 from h2.events import DataReceived, RemoteSettingsChanged, ResponseReceived, SettingsAcknowledged, StreamReset
@@ -236,6 +237,45 @@ async def test_resets_of_calls_that_have_not_begun(server):
         assert connection._calls == {}
 
 
+@pytest.mark.parametrize("ends", [True, False])
+async def test_the_server_keeps_the_deadline_by_itself(server, ends):
+    async with raw_client(server.port) as client:
+        call = client.request("Wait", ends=ends, grpc_timeout="100m")
+        assert await client.status(call) == Code.DEADLINE_EXCEEDED
+        await until(lambda: server.methods.ended == ["cancelled"] * ends)
+        assert bool(client.of(StreamReset, call)) is not ends
+
+
+async def test_a_response_that_nobody_fetches_is_dropped(server, monkeypatch):
+    monkeypatch.setattr("service.transport.call._STALL_S", 0.1)
+    async with raw_client(server.port, INITIAL_WINDOW_SIZE=10) as client:
+        call = client.request("Many", many(count=2))
+        await client.receive(lambda: client.of(StreamReset, call))
+        assert len(client.body(call)) == 10
+        assert client.of(StreamReset, call)[0].error_code == 8
+        await until(lambda: not server.server._tasks)
+        # One that is fetched slowly is not.
+        slow = client.request("Many", many(count=2))
+        for received in (10, 20):
+            await client.receive(lambda: len(client.body(slow)) == received)  # noqa: B023
+            await asyncio.sleep(0.07)
+            client.http2.increment_flow_control_window(10, slow)
+            client.send()
+        assert await client.status(slow) == Code.OK
+
+
+async def test_a_client_that_says_nothing_is_not_waited_for(server, monkeypatch):
+    monkeypatch.setattr("service.transport.connection._PREFACE_S", 0.1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    async with asyncio.timeout(10):
+        with suppress(ConnectionError):
+            await reader.read()
+    writer.close()
+    async with raw_client(server.port) as client:
+        await asyncio.sleep(0.2)
+        assert await client.status(client.request("Echo")) == Code.OK
+
+
 async def test_refused_and_reset_in_one_piece(server):
     """What was told of a stream and what has become of it are two things."""
     async with raw_client(server.port) as client:
@@ -272,12 +312,10 @@ async def test_garbage_ends_its_connection_only(server, garbage, caplog):
         running = client.request("Wait")
         await until(lambda: server.methods.running == 1)
         client.send(garbage)
-        try:
+        with suppress(ConnectionError):
             async with asyncio.timeout(10):
                 while await client.reader.read(65536):
                     pass
-        except ConnectionError:
-            pass
         assert running
     await until(lambda: server.methods.ended == ["cancelled"])
     await until(lambda: not server.server._connections)
