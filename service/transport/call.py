@@ -49,6 +49,7 @@ class Call(PlainContext):
         self._metadata = head.metadata
         self._deserialize: Callable[[bytes], Any] | None = None
         self._serialize: Callable[[Any], bytes] | None = None
+        self._is_handled = False
         self._has_begun = False
         self._has_ended = False
         self._was_cut = False
@@ -74,7 +75,8 @@ class Call(PlainContext):
     def use(
         self, deserialize: Callable[[bytes], Any] | None, serialize: Callable[[Any], bytes] | None
     ) -> None:
-        """Say what turns bytes into requests and responses into bytes; None leaves them bytes."""
+        """A handler takes over, with what turns bytes into requests and responses into bytes, if not None."""
+        self._is_handled = True
         self._deserialize = deserialize
         self._serialize = serialize
 
@@ -109,7 +111,7 @@ class Call(PlainContext):
             self._over()
             self._cancel()
 
-    def unwound(self, _: object = None) -> None:
+    def unwound(self) -> None:
         """Say that the handler has ended."""
         if self._unwinding is not None and not self._unwinding.done():
             self._unwinding.set_result(None)
@@ -120,12 +122,12 @@ class Call(PlainContext):
             self._link.abandon(self)
 
     def _cancel(self) -> None:
-        if self._task is not None:
+        if self._task is None:
+            return
+        self._task.cancel()
+        if self._is_handled:
             self._unwinding = self._loop.create_future()
             self._link.unwinding(self._unwinding)
-            # One that is cancelled before its first step never says so itself.
-            self._task.add_done_callback(self.unwound)
-            self._task.cancel()
 
     def _expire(self) -> None:
         self.cut(Code.DEADLINE_EXCEEDED, "The time that the client has set for the call is over.")

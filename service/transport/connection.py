@@ -11,6 +11,7 @@ import logging
 import socket
 from collections.abc import Collection, Iterable
 from functools import partial
+from itertools import islice
 from typing import Final, Protocol, cast
 
 from h2 import events
@@ -32,6 +33,8 @@ _UNSENT_BYTES: Final = 1 << 18
 """What the transport may hold before responses are held back; a flush makes no more than that of them."""
 _UNSENT_ANSWERS_BYTES: Final = 1 << 20
 """What it may hold before nothing is read any more: a client that asks and asks, and never reads."""
+_AWAITED_HANDLERS: Final = 64
+"""Cancelled handlers that a call waits for at the most."""
 _CLOSING_S: Final = 5.0
 """Seconds that a client may take to read the last before the connection is cut off."""
 _PREFACE_S: Final = 30.0
@@ -218,7 +221,7 @@ class Connection(asyncio.Protocol):
         else:
             incoming = Incoming(reader, partial(self._http2.acknowledge_received_data, stream_id=stream_id))
             self._calls[stream_id] = call = Call(self, stream_id, head, incoming)
-            self._host.start_call(call, tuple(self._unwinding))
+            self._host.start_call(call, tuple(islice(self._unwinding, _AWAITED_HANDLERS)))
 
     def _feed(self, event: events.DataReceived) -> None:
         window_bytes = event.flow_controlled_length or 0

@@ -23,9 +23,11 @@ STREAM_WINDOW_BYTES: Final = 1 << 20
 CONNECTION_WINDOW_BYTES: Final = 16 << 20
 """Of all requests' bodies of a connection."""
 
+_SWEPT_STREAMS: Final = 64
 # Length in three bytes, type, flags, stream.
 _FRAME_HEADER: Final = struct.Struct(">HBBBL")
 _DATA: Final = 0
+# Larger than h2 would have it, for large requests; not as large as clients would have it, for others' turns.
 _MAX_FRAME_BYTES: Final = 1 << 16
 _ADVERTISED_HEADER_LIST_BYTES: Final = 1 << 16
 # Beyond this, h2 ends the connection: the compression of header fields is out of step then. Between the two
@@ -82,11 +84,23 @@ class Http2(H2Connection):
         )
         self.max_inbound_frame_size = _MAX_FRAME_BYTES
         self.decoder.max_header_list_size = _MAX_HEADER_LIST_BYTES
+        self._sweep_at = _SWEPT_STREAMS
         self.initiate_connection()
         self.increment_flow_control_window(CONNECTION_WINDOW_BYTES - self.inbound_flow_control_window)
 
     def clear_outbound_data_buffer(self) -> None:
         """Do nothing. h2 calls it on GOAWAY, which leaves what is to be sent as it was: see above."""
+
+    @property
+    def open_inbound_streams(self) -> int:
+        """Nothing: there is no limit to hold it against.
+
+        h2 looks at every stream for it, and asks with every new one. What it does meanwhile, forgetting
+        streams that are closed, is done when there are twice as many.
+        """
+        if len(self.streams) >= self._sweep_at:
+            self._sweep_at = 2 * super().open_inbound_streams + _SWEPT_STREAMS
+        return 0
 
     def receive_data(self, data: Buffer) -> list[Event]:
         """Take what the client has sent, and return what it means.
@@ -127,6 +141,7 @@ class Http2(H2Connection):
             self.streams[stream_id].outbound_flow_control_window,
             self.outbound_flow_control_window,
             self.max_outbound_frame_size,
+            _MAX_FRAME_BYTES,
         )
 
     def send_message_data(self, stream_id: int, data: bytes) -> None:
