@@ -146,7 +146,7 @@ MUTATIONS = [
     Mutation("Transport", "frames are held whatever their length", HTTP2, "if len(self.incoming_buffer._data) >", "if False and len(self.incoming_buffer._data) >", TRANSPORT),
     Mutation("Transport", "what happened since an event is not looked at", HTTP2, "        if stream is None or stream.closed:\n            return\n", "        assert stream is not None\n", TRANSPORT),
     Mutation("Transport", "who is refused must end its request", HTTP2, "            self.reset_stream(stream_id, ErrorCodes.NO_ERROR)", "            pass", TRANSPORT),
-    Mutation("Transport", "the call that a window has cut short goes last", TURNS_OF_CALLS, "        if call not in self._blocked:\n            self._ready[call] = None", "        self._ready[call] = None", TRANSPORT),
+    Mutation("Transport", "who has waited longest for a window goes last", TURNS_OF_CALLS, "OrderedDict(self._blocked)", "OrderedDict(reversed(self._blocked.items()))", TRANSPORT),
     Mutation("Transport", "room in the connection's window wakes nobody", CONNECTION, "                self._turns.unblock()\n", "                pass\n", TRANSPORT),
     Mutation("Transport", "room in a stream's window wakes nobody", CONNECTION, "            case events.WindowUpdated(stream_id=stream_id):\n                self._wake(stream_id)", "            case events.WindowUpdated(stream_id=stream_id):\n                pass", TRANSPORT),
     Mutation("Transport", "a changed window wakes nobody", CONNECTION, "                    for stream_id in self._calls:\n                        self._wake(stream_id)", "                    pass", TRANSPORT),

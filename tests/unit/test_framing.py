@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import tracemalloc
 import zlib
 
 import pytest
@@ -65,11 +66,17 @@ def test_compressed_messages(encoding, compress):
 
 @pytest.mark.parametrize(("encoding", "compress"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
 def test_a_bomb_is_refused(encoding, compress):
-    body = compress(bytes(LIMIT + 1))
-    assert len(body) < 100
-    refused = refusal(MessageReader(LIMIT, encoding), compressed(body))
+    body = compress(bytes(50_000_000))
+    reader = MessageReader(100_000, encoding)
+    tracemalloc.start()
+    try:
+        refused = refusal(reader, compressed(body))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     assert refused.code is Code.RESOURCE_EXHAUSTED
-    assert "1000" in refused.message
+    assert "100000" in refused.message
+    assert peak_bytes < 1_000_000
 
 
 @pytest.mark.parametrize(
