@@ -34,9 +34,9 @@ def main() -> int:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    # Every request to the runtime would be a line, and every part of the migrations; every statement would be
-    # one, at debug, with the secrets that it writes.
-    for talkative in ("httpx", "httpcore", "alembic", "aiosqlite", "sqlalchemy"):
+    # Every request to the runtime would be a line, and every part of the migrations; at debug every statement
+    # and every header field would be one, with the secrets and the clients' keys in them.
+    for talkative in ("httpx", "httpcore", "alembic", "aiosqlite", "sqlalchemy", "hpack"):
         logging.getLogger(talkative).setLevel(logging.ERROR)
     # Imported here: flags are checked, and `--help` answers, before the model's libraries load.
     try:

@@ -72,6 +72,9 @@ class Settings(BaseSettings):
     max_request_bytes: Annotated[int, Field(ge=1024)] = Field(
         33 * 1024 * 1024, description="Largest gRPC request, in bytes; the gateway's limit is 32 MiB of body."
     )
+    max_concurrent_calls: Annotated[int, Field(ge=1)] = Field(
+        8192, description="Calls that may be open at once; beyond, they are refused with 429."
+    )
     database: str = Field(
         "sqlite:///openresponses.db",
         description="Where responses are kept: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME.",

@@ -72,7 +72,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
         self._drain = drain
         self._max_stall_s = max_stall_s
 
-    # Responses. grpc.aio takes a coroutine that writes as well as an iterator; the stubs know only that.
+    # Responses. The transport takes a coroutine that writes as well as an iterator; the stubs know only that.
 
     async def CreateResponse(self, request: HttpBody, context: Context) -> None:  # type: ignore[override]
         """Answer with one document, or with a stream, as the body's `stream` says."""

@@ -49,7 +49,7 @@ class ResponsesServicer(ResponsesServiceServicer):
         self._engine = engine
         self._max_stall_s = max_stall_s
 
-    # grpc.aio takes a coroutine that writes as well as an iterator; the stubs know the latter only.
+    # The transport takes a coroutine that writes as well as an iterator; the stubs know the latter only.
     async def StreamResponse(  # type: ignore[override]
         self,
         request: CreateResponseRequest,
