@@ -173,7 +173,8 @@ class Call(PlainContext):
         try:
             return self._deserialize(data)
         except Exception as error:
-            raise Refused(Code.INTERNAL, "The request message cannot be parsed.") from error
+            # doc/statuscodes.md has INTERNAL; but behind a gateway, a path that is no UTF-8 comes to this.
+            raise Refused(Code.INVALID_ARGUMENT, "The request message cannot be parsed.") from error
 
     async def requests(self) -> AsyncIterator[Any]:
         """Yield every request of a streaming call."""

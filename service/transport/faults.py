@@ -11,6 +11,7 @@ class Code(IntEnum):
     OK = 0
     CANCELLED = 1
     UNKNOWN = 2
+    INVALID_ARGUMENT = 3
     DEADLINE_EXCEEDED = 4
     RESOURCE_EXHAUSTED = 8
     UNIMPLEMENTED = 12

@@ -159,7 +159,7 @@ async def test_a_method_that_does_not_exist(channel):
 
 async def test_a_message_that_cannot_be_parsed(channel):
     error = await error_of(unary(channel, "Parse", b"{"))
-    assert error.code() is grpc.StatusCode.INTERNAL
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_a_message_above_the_limit():
