@@ -20,6 +20,8 @@ MAX_CHECKS_AT_ONE_PLACE: Final = 100_000
 """Most checks of one place of a document; some 10 ms."""
 MAX_SCHEMA_LEVELS: Final = 64
 """Deepest nesting of a schema, in levels of arrays and objects."""
+MAX_SCHEMA_OBJECTS: Final = 20_000
+"""Most schemas in a schema, itself included; some 200 ms, in Python."""
 MAX_CHAIN_LEVELS: Final = 100
 """Most schema objects that lead to one another at the same place."""
 MAX_PATTERNS: Final = 64
@@ -113,6 +115,8 @@ class SchemaWork:
         self._look_through()
         self._root = self._nodes_of(schema, "")
         while self._unread:
+            if len(self._nodes) > MAX_SCHEMA_OBJECTS:
+                raise TooMuchWork("", f"it may hold {MAX_SCHEMA_OBJECTS} schemas at most")
             self._read(*self._unread.pop())
         for node in self._nodes.values():
             _measure(node)
@@ -145,9 +149,9 @@ class SchemaWork:
     # The graph.
 
     def _look_through(self) -> None:
-        """Find the anchors, and what the graph could not tell; also among values, which references can mean."""
+        """Find the anchors, and what the graph could not tell; among values, too: references can mean them."""
         layer: list[Any] = [self._schema]
-        for _ in range(MAX_SCHEMA_LEVELS + 1):
+        for _ in range(MAX_SCHEMA_LEVELS):
             for value in layer:
                 if isinstance(value, dict):
                     self._note(value)
@@ -264,7 +268,7 @@ def _measure(node: _Node, levels: int = 0) -> None:
     if checks > MAX_CHECKS_AT_ONE_PLACE:
         raise TooMuchWork(
             node.path,
-            f"it would be checked in more than {MAX_CHECKS_AT_ONE_PLACE} steps: refer to its parts less often",
+            f"it takes more than {MAX_CHECKS_AT_ONE_PLACE} checks: refer to its parts less often",
         )
     node.checks, node.height = checks, height
 
