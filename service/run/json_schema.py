@@ -28,7 +28,7 @@ MAX_SHOWN_CHARACTERS: Final = 200
 _COMPILED_SHARE: Final = 60
 """How many times the size of its text a compiled schema takes: measured, rounded up."""
 _EXPLAINED_CHECKS: Final = 1000
-"""Up to so many checks a fault is looked for: every branch that does not fit is described, which takes long."""
+"""Up to so many, the place of a fault is looked for: every branch that does not fit is described, slowly."""
 
 
 class JsonSchema:

@@ -1,9 +1,10 @@
 """How much work a check against a JSON Schema is, counted before it is done. Sans-IO.
 
-A few references to one another, or a schema that leads back to itself twice, make a validator look at the same
-place of a document a thousand or a billion times. So the schema is read as a graph first: its objects, where
-each leads at the same place of a document (`$ref`, `allOf`, `not`...), and where at the places inside of it
-(`properties`, `items`...). One check is one schema object at one place, or one value that it compares with.
+A few references to one another, or a schema that leads back to itself twice, make a validator look at the
+same place of a document a thousand or a billion times. So the schema is read as a graph first: its objects,
+where each leads at the same place of a document (`$ref`, `allOf`, `not`...), and where at the places inside
+of it (`properties`, `items`...). One check is one schema object at one place, or one value that it
+compares with.
 
 What the count leaves out only makes it too high: that validators stop at the first fault, and that of several
 branches only some fit.
@@ -149,7 +150,7 @@ class SchemaWork:
     # The graph.
 
     def _look_through(self) -> None:
-        """Find the anchors, and what the graph could not tell; among values, too: references can mean them."""
+        """Find the anchors, and what the graph could not tell; in values too, which references can mean."""
         layer: list[Any] = [self._schema]
         for _ in range(MAX_SCHEMA_LEVELS):
             for value in layer:

@@ -55,8 +55,8 @@ def decode(message_class: type[_M], data: bytes) -> _M:
     What is missing stays unset: which fields a message needs is for validation to say.
 
     Raises:
-        InvalidRequest: the text is not JSON (code `invalid_json`), or a value is of the wrong type
-            (`invalid_type`), not one of the accepted ones (`unknown_value`) or out of its type's range
+        InvalidRequest: the text is not JSON, or too much of it (code `invalid_json`); a value is of the wrong
+            type (`invalid_type`), not one of the accepted ones (`unknown_value`) or out of its type's range
             (`invalid_value`). `param` is the value's path; the message never holds the value.
 
     """
@@ -64,9 +64,11 @@ def decode(message_class: type[_M], data: bytes) -> _M:
     if decoder is None:
         decoder = _decoders[message_class] = build_decoder(message_class)
     value = json_text.parse(data)
-    message = message_class()
     try:
-        decoder(message, value)
+        try:
+            decoder(message := message_class(), value)
+        except json_text.DigitsNeeded:
+            decoder(message := message_class(), json_text.parse_exactly(data))
     except Mismatch as mismatch:
         raise mismatch.as_error() from None
     return message
