@@ -125,7 +125,7 @@ def _check_selection(selection: ToolSelection, known: set[tuple[bool, str]], pat
 
 
 def schema_bytes(request: CreateResponseRequest, tools: RequestTools) -> int:
-    """Return how much there is to compile: the schemas and grammars of tools, and the schema of the answer."""
+    """Return how much there is to compile: schemas and grammars of tools, and the schema of the answer."""
     texts = [tool.parameters or "" for tool in tools.offered]
     texts += [tool.grammar.definition for tool in tools.offered if tool.grammar]
     return sum(len(text.encode()) for text in (*texts, request.text.format.json_schema.schema))

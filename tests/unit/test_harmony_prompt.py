@@ -1,16 +1,20 @@
 """What cannot be rendered is refused by the path of its field."""
 
 import json
+import re
+from itertools import groupby
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from openresponses.v1.item_pb2 import Input
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.tool_pb2 import FunctionTool, Tool
 
 from service.dialect.harmony.prompt import render
-from service.dialect.harmony.tools import MAX_SCHEMA_LEVELS, MAX_TOOLS_BYTES, MAX_WORD_CHARS
+from service.dialect.harmony.tools import _LONG_WORD, MAX_SCHEMA_LEVELS, MAX_TOOLS_BYTES, MAX_WORD_CHARS
 from service.errors import InvalidRequest
 from service.wire.openai_json import decode
 
@@ -130,3 +134,14 @@ def test_a_schema_is_nested_only_so_deep():
     with pytest.raises(InvalidRequest) as refused:
         render_levels(MAX_SCHEMA_LEVELS + 1)
     assert refused.value.param == "tools[0].parameters"
+
+
+@given(st.text(st.sampled_from("a \n\u2003é")))
+def test_long_stretches_are_found_in_one_pass(text):
+    """Each is looked for at its beginning only, so that no character is passed twice."""
+    long = re.compile(_LONG_WORD.pattern.replace(str(MAX_WORD_CHARS + 1), "4"))
+    assert bool(long.search(text)) is any(
+        len(list(stretch)) >= 4 for _, stretch in groupby(text, key=str.isspace)
+    )
+    tried = [at for at in range(len(text)) if long.match(text, at)]
+    assert all(at == 0 or text[at - 1].isspace() != text[at].isspace() for at in tried)

@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
-from service.dialect.callable_tools import shown_tools
+from service.dialect import callable_tools
+from service.dialect.callable_tools import _function as callable_tools_function
+from service.dialect.callable_tools import request_tools, shown_tools
 from service.engine.base import FunctionSchema, Guidance, ModelInfo
 from service.errors import InvalidRequest
 from service.run.answer_format import AnswerFormat, answer_format
 from service.run.json_schema import json_schema
 from service.run.opening import opened_response, unoffered_tool_types
-from service.run.promises import promises
+from service.run.promises import Promises, promises
+from service.run.tool_validation import MAX_SCHEMAS_BYTES, MAX_TOOLS
 from service.run.validation import RequestLimits, guidance, top_logprobs, validate
 from service.wire.openai_json import decode, encode
 
@@ -27,6 +30,11 @@ OTHER = {"type": "function", "name": "g", "parameters": None}
 
 def request(**fields: Any) -> CreateResponseRequest:
     return decode(CreateResponseRequest, json.dumps({"model": "m", "input": "Hi", **fields}).encode())
+
+
+def grammar_tool(definition: str) -> dict[str, Any]:
+    grammar = {"type": "grammar", "syntax": "regex", "definition": definition}
+    return {"type": "custom", "name": "c", "format": grammar}
 
 
 REFUSED = [
@@ -110,6 +118,71 @@ def test_refused_by_name(fields, param):
     assert "\n" not in caught.value.message
 
 
+def functions(count: int, **fields: Any) -> list[dict[str, Any]]:
+    return [{"type": "function", "name": f"f{i}", **fields} for i in range(count)]
+
+
+def choice_of(count: int) -> dict[str, Any]:
+    return {"type": "allowed_tools", "mode": "auto", "tools": [FUNCTION] * count}
+
+
+def namespace(*tools: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "namespace", "name": "n", "description": "", "tools": tools}
+
+
+SCHEMA = {"type": "json_schema", "name": "x", "schema": {"title": "x" * 4}}
+HALF = {"title": "x" * (MAX_SCHEMAS_BYTES // 2 - 12)}
+# Each at its limit, and beyond it: all tools count once, wherever they stand.
+SIZES = [
+    ({"tools": functions(MAX_TOOLS)}, {"tools": functions(MAX_TOOLS + 1)}, "tools"),
+    (
+        {"tools": [namespace(*functions(MAX_TOOLS - 1))]},
+        {"tools": [namespace(*functions(MAX_TOOLS))]},
+        "tools",
+    ),
+    ({"tools": [{"type": "new"}] * MAX_TOOLS}, {"tools": [{"type": "new"}] * (MAX_TOOLS + 1)}, "tools"),
+    (
+        {"tools": [FUNCTION], "tool_choice": choice_of(MAX_TOOLS)},
+        {"tools": [FUNCTION], "tool_choice": choice_of(MAX_TOOLS + 1)},
+        "tool_choice.tools",
+    ),
+    ({"tools": functions(2, parameters=HALF)}, {"tools": functions(3, parameters=HALF)}, "tools"),
+    (
+        {"tools": functions(2, parameters=HALF)},
+        {"tools": functions(2, parameters=HALF), "text": {"format": SCHEMA}},
+        "tools",
+    ),
+    (
+        {"tools": [grammar_tool("x" * (MAX_SCHEMAS_BYTES // 2 - 200))]},
+        {"tools": [grammar_tool("x" * (MAX_SCHEMAS_BYTES // 2 + 1))]},
+        "tools",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fits", "exceeds", "param"), SIZES)
+def test_tools_are_limited_in_number_and_size(fits, exceeds, param):
+    validate(request(**fits), GUIDED, LIMITS)
+    with pytest.raises(InvalidRequest, match=" at most") as caught:
+        validate(request(**exceeds), GUIDED, LIMITS)
+    assert caught.value.param == param
+
+
+def test_tools_are_worked_out_once(monkeypatch):
+    """And only after their number has been looked at."""
+    seen = []
+    monkeypatch.setattr(callable_tools, "_function", lambda *args: seen.append(1) or made(*args))
+    made = callable_tools_function
+    asked = request(tools=functions(5), tool_choice=choice_of(0) | {"tools": functions(5)})
+    tools = validate(asked, GUIDED, LIMITS)
+    promises(asked, tools)
+    guidance(tools, None)
+    assert len(seen) == 5
+    with pytest.raises(InvalidRequest):
+        validate(request(tools=functions(MAX_TOOLS + 1)), GUIDED, LIMITS)
+    assert len(seen) == 5
+
+
 FORMATS = [
     ({"type": "json_schema", "name": "a b", "schema": {}}, "text.format.name"),
     ({"type": "json_schema", "name": "x"}, "text.format.schema"),
@@ -130,12 +203,16 @@ def test_formats_are_refused_by_name(wanted, param):
     assert "\n" not in caught.value.message
 
 
+def promised(**fields: Any) -> Promises:
+    return promises(request(**fields), request_tools(request(**fields)))
+
+
 def test_a_strict_function_needs_a_schema():
     wrong = {"type": "function", "name": "f", "strict": True, "parameters": {"type": "objec"}}
     with pytest.raises(InvalidRequest, match=r"tools\[0\]\.parameters\.type is wrong") as caught:
-        promises(request(tools=[wrong]), None)
+        promised(tools=[wrong])
     assert caught.value.param == "tools[0].parameters"
-    assert promises(request(tools=[{**wrong, "strict": False}]), None).arguments == {}
+    assert promised(tools=[{**wrong, "strict": False}]).arguments == {}
 
 
 def test_a_wrong_schema_is_told_with_its_path():
@@ -221,9 +298,9 @@ def test_guidance_is_what_the_choice_leaves():
         (allowed, Guidance((g,), call_required=False)),
         ({**allowed, "mode": "required"}, Guidance((g,), call_required=True)),
     ):
-        assert guidance(request(tools=tools, tool_choice=choice), None) == expected
+        assert guidance(request_tools(request(tools=tools, tool_choice=choice)), None) == expected
     wanted = AnswerFormat('{"type":"object"}', None)
-    assert guidance(request(), wanted) == Guidance(answer_schema='{"type":"object"}')
+    assert guidance(request_tools(request()), wanted) == Guidance(answer_schema='{"type":"object"}')
 
 
 def test_tools_are_hidden_from_the_model_when_none_may_be_called():

@@ -26,7 +26,8 @@ MAX_SCHEMA_LEVELS: Final = 64
 MAX_WORD_CHARS: Final = 2000
 """Longest stretch without white space in a text of a tool, and longest stretch of nothing else."""
 
-_LONG_WORD: Final = re.compile(rf"\S{{{MAX_WORD_CHARS + 1}}}|\s{{{MAX_WORD_CHARS + 1}}}")
+# Looked for only where a stretch begins, so that each character is passed once.
+_LONG_WORD: Final = re.compile(rf"(?<!\S)\S{{{MAX_WORD_CHARS + 1}}}|(?<!\s)\s{{{MAX_WORD_CHARS + 1}}}")
 
 
 def tools_section(request: CreateResponseRequest) -> str:
