@@ -9,10 +9,9 @@ that of the typed face.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import grpc
 from google.api.httpbody_pb2 import HttpBody
@@ -34,17 +33,14 @@ from service.api.responses import Responses
 from service.engine.base import Engine
 from service.rpc.auth import owner_of
 from service.rpc.delivery import deliver
+from service.rpc.incoming import read_json
 from service.rpc.models import get_model, list_models
 from service.rpc.status import ErrorsAsStatus
 from service.rpc.warning import warn, warned
 from service.run.drain import Drain
-from service.wire.openai_json import decode, encode
+from service.wire.openai_json import encode
 
 Context = grpc.aio.ServicerContext[Any, HttpBody]
-_M = TypeVar("_M", bound=Message)
-
-_LARGE_BODY_BYTES: Final = 65_536
-"""From here on a body is read in a thread."""
 
 _JSON: Final = "application/json"
 _EVENT_STREAM: Final = "text/event-stream"
@@ -78,7 +74,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def CreateResponse(self, request: HttpBody, context: Context) -> None:  # type: ignore[override]
         """Answer with one document, or with a stream, as the body's `stream` says."""
         async with ErrorsAsStatus(context):
-            create, owner = await _read(CreateResponseRequest, request.data), owner_of(context)
+            create, owner = await read_json(CreateResponseRequest, request.data), owner_of(context)
             if create.stream:
                 async with aclosing(self._responses.stream(create, owner)) as events:
                     await self._deliver(context, warned(events, create, context))
@@ -118,13 +114,13 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def CountInputTokens(self, request: HttpBody, context: Context) -> HttpBody:
         """Count a request's tokens."""
         async with ErrorsAsStatus(context):
-            create = await _read(CreateResponseRequest, request.data)
+            create = await read_json(CreateResponseRequest, request.data)
             return _document(await self._responses.count_tokens(create, owner_of(context)))
 
     async def CompactResponse(self, request: HttpBody, context: Context) -> HttpBody:
         """Make a conversation compact."""
         async with ErrorsAsStatus(context):
-            create = await _read(CreateResponseRequest, request.data)
+            create = await read_json(CreateResponseRequest, request.data)
             return _document(await self._compactor.compact(create, owner_of(context)))
 
     # Conversations.
@@ -132,7 +128,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def CreateConversation(self, request: HttpBody, context: Context) -> HttpBody:
         """Create a conversation."""
         async with ErrorsAsStatus(context):
-            create = await _read(CreateConversationRequest, request.data or b"{}")
+            create = await read_json(CreateConversationRequest, request.data or b"{}")
             return _document(await self._conversations.create(create, owner_of(context)))
 
     async def GetConversation(self, request: http.GetConversationHttpRequest, context: Context) -> HttpBody:
@@ -145,7 +141,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     ) -> HttpBody:
         """Replace a conversation's metadata."""
         async with ErrorsAsStatus(context):
-            update = await _read(UpdateConversationRequest, request.body.data)
+            update = await read_json(UpdateConversationRequest, request.body.data)
             update.conversation_id = request.conversation_id
             return _document(await self._conversations.update(update, owner_of(context)))
 
@@ -159,7 +155,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def CreateItems(self, request: http.CreateItemsHttpRequest, context: Context) -> HttpBody:
         """Add items."""
         async with ErrorsAsStatus(context):
-            create = await _read(CreateItemsRequest, request.body.data)
+            create = await read_json(CreateItemsRequest, request.body.data)
             create.conversation_id = request.conversation_id
             return _document(await self._conversations.add_items(create, owner_of(context)))
 
@@ -207,13 +203,6 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     ) -> None:
         async with aclosing(events) as batches, aclosing(_bodies(batches)) as bodies:
             await deliver(context, bodies, max_stall_s=self._max_stall_s)
-
-
-async def _read(message_class: type[_M], data: bytes) -> _M:
-    """Read a body. Raises InvalidRequest as `decode`."""
-    if len(data) < _LARGE_BODY_BYTES:
-        return decode(message_class, data)
-    return await asyncio.to_thread(decode, message_class, data)
 
 
 def _document(message: Message) -> HttpBody:
