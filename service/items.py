@@ -65,13 +65,9 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def has_files(source: Input) -> bool:
-    """Whether a message of an input holds a file."""
-    return any(
-        part.HasField("input_file")
-        for item in source.items.items
-        for part in item.message.content.parts.parts
-    )
+def has_files(items: Iterable[InputItem]) -> bool:
+    """Whether a message, or the output of a call, holds a file."""
+    return any(part.HasField("input_file") for item in items for part in _content(item).parts.parts)
 
 
 def with_ids(items: Iterable[InputItem], unique: str) -> list[InputItem]:
@@ -95,6 +91,16 @@ def response_id_of(kept_item_id: str) -> str:
     """Return the id of the response that an item of ours belongs to; items' ids are made from it."""
     unique = kept_item_id.partition("_")[2]
     return f"resp_{unique[:-5] if unique[-5:-4] == 'i' else unique[:-4]}"
+
+
+def _content(item: InputItem) -> InputContent:
+    match item.WhichOneof("item"):
+        case "function_call_output":
+            return item.function_call_output.output
+        case "custom_tool_call_output":
+            return item.custom_tool_call_output.output
+        case _:
+            return item.message.content
 
 
 def _member(item: InputItem) -> Any:

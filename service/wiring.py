@@ -21,6 +21,7 @@ from service.engine.base import Engine
 from service.metrics import Metrics
 from service.run.drain import Drain
 from service.run.interval import AdaptiveBounds, AdaptiveInterval, Interval
+from service.run.preparation import Preparation
 from service.run.run import ResponseRunner, StreamSettings
 from service.run.validation import RequestLimits
 from service.store.conversations import ConversationStore
@@ -43,7 +44,7 @@ class Parts:
 
 async def wire(settings: Settings, engine: Engine, database: Database, metrics: Metrics) -> Parts:
     """Return the parts for one engine and one database."""
-    drain = Drain()
+    drain, preparation = Drain(), Preparation()
     dialect = create_dialect(settings)
     interval = _interval(settings)
     runner = ResponseRunner(
@@ -61,6 +62,7 @@ async def wire(settings: Settings, engine: Engine, database: Database, metrics: 
             ),
         ),
         drain,
+        preparation,
         clock=time.time,
         show_reasoning=settings.show_reasoning,
         observe=metrics.observe,
@@ -76,10 +78,10 @@ async def wire(settings: Settings, engine: Engine, database: Database, metrics: 
         silence_s=settings.keepalive_s,
     )
     context = ContextReader(store, conversation_store, sealer)
-    responses = Responses(runner, store, context, background, sealer, _new_id)
+    responses = Responses(runner, store, context, background, sealer, preparation, _new_id)
     return Parts(
         responses=responses,
-        conversations=Conversations(conversation_store, dialect.check_items, time.time),
+        conversations=Conversations(conversation_store, dialect.check_items, preparation, time.time),
         compactor=Compactor(responses, sealer, _new_id, time.time),
         background=background,
         interval=interval,

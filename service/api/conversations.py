@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -17,7 +18,8 @@ from openresponses.v1.stored_pb2 import ItemList, Page
 
 from service.api.paging import page_of
 from service.errors import InvalidRequest
-from service.items import item_id
+from service.items import has_files, item_id
+from service.run.preparation import Preparation
 from service.run.validation import check_metadata
 from service.store.conversations import ConversationStore
 
@@ -36,11 +38,13 @@ class Conversations:
         self,
         store: ConversationStore,
         check: Callable[[Sequence[InputItem]], None],
+        preparation: Preparation,
         clock: Callable[[], float],
     ) -> None:
         """`clock` gives Unix time in seconds."""
         self._store = store
         self._check = check
+        self._preparation = preparation
         self._clock = clock
 
     async def create(self, request: CreateConversationRequest, owner: str) -> ConversationResource:
@@ -52,7 +56,7 @@ class Conversations:
         """
         check_metadata(request.metadata)
         if request.items:
-            self._check_items(request.items)
+            await self._check_items(request.items)
         return await self._store.create(owner, request.items, dict(request.metadata), int(self._clock()))
 
     async def get(self, conversation_id: str, owner: str) -> ConversationResource:
@@ -74,7 +78,7 @@ class Conversations:
         """Add items, and return them with their ids. Raises InvalidRequest as `create`."""
         if not request.items:
             raise InvalidRequest("items is missing: send a list of items.", param="items")
-        self._check_items(request.items)
+        await self._check_items(request.items)
         added = await self._store.add(owner, request.conversation_id, request.items)
         return ItemList(object="list", data=added, first_id=item_id(added[0]), last_id=item_id(added[-1]))
 
@@ -90,7 +94,12 @@ class Conversations:
         """Remove one item, and return the conversation. Raises NotFound when there is none."""
         return await self._store.delete_item(owner, conversation_id, wanted)
 
-    def _check_items(self, items: Sequence[InputItem]) -> None:
+    async def _check_items(self, items: Sequence[InputItem]) -> None:
         if len(items) > MAX_NEW_ITEMS:
             raise InvalidRequest(f"items may hold {MAX_NEW_ITEMS} items at most.", param="items")
-        self._check(items)
+        if has_files(items):
+            # Documents take seconds.
+            async with self._preparation.place():
+                await asyncio.to_thread(self._check, items)
+        else:
+            self._check(items)

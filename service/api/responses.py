@@ -20,6 +20,7 @@ from service.api.sealing import Sealer
 from service.errors import EngineFailed, InvalidRequest, ServiceError
 from service.items import as_items, with_ids
 from service.run.opening import is_kept
+from service.run.preparation import Preparation
 from service.run.run import ResponseRunner, Run
 from service.store.ending import ended_response
 from service.store.responses import Chain, ResponseStore
@@ -47,6 +48,7 @@ class Responses:
         context: ContextReader,
         background: Background,
         sealer: Sealer,
+        preparation: Preparation,
         new_id: Callable[[], str],
     ) -> None:
         self._runner = runner
@@ -54,6 +56,7 @@ class Responses:
         self._context = context
         self._background = background
         self._sealer = sealer
+        self._preparation = preparation
         self._new_id = new_id
 
     async def stream(
@@ -158,10 +161,11 @@ class Responses:
 
     async def _prepare(self, request: CreateResponseRequest, owner: str) -> _Prepared:
         unique = self._new_id()
-        chain, history = await self._context.history(request, owner)
-        await self._context.resolve_references(request, owner)
-        kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
-        self._context.open_seals(request, owner)
+        async with self._preparation.place():
+            chain, history = await self._context.history(request, owner)
+            await self._context.resolve_references(request, owner)
+            kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
+            self._context.open_seals(request, owner)
         run = Run(
             request,
             f"resp_{unique}",

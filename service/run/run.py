@@ -30,6 +30,7 @@ from service.run.drain import Drain
 from service.run.flush import FlushPolicy, FlushStats, flushing
 from service.run.interval import Interval
 from service.run.opening import opened_response
+from service.run.preparation import Preparation
 from service.run.promises import promises
 from service.run.tool_validation import schema_bytes
 from service.run.truncation import fitting
@@ -84,6 +85,7 @@ class ResponseRunner:
         dialect: Dialect,
         stream: StreamSettings,
         drain: Drain,
+        preparation: Preparation,
         *,
         clock: Callable[[], float],
         show_reasoning: bool = True,
@@ -99,6 +101,7 @@ class ResponseRunner:
         self._dialect = dialect
         self._stream = stream
         self._drain = drain
+        self._preparation = preparation
         self._show_reasoning = show_reasoning
         self._clock = clock
 
@@ -111,8 +114,9 @@ class ResponseRunner:
         """
         request = run.request
         model, tools = self._checked(request)
-        promised = await _in_thread(schema_bytes(request, tools), promises, request, tools)
-        prompt = await self._prompt(run, model)
+        async with self._preparation.place():
+            promised = await _in_thread(schema_bytes(request, tools), promises, request, tools)
+            prompt = await self._prompt(run, model)
         response = opened_response(request, model, response_id=run.response_id, created_at=int(self._clock()))
         generation = self._generation(request, model, prompt, response.id, guidance(tools, promised.answer))
         sealed = not self._show_reasoning or SEALED_REASONING in request.include
@@ -161,7 +165,8 @@ class ResponseRunner:
 
         """
         model, _ = self._checked(run.request)
-        return len(await self._prompt(run, model))
+        async with self._preparation.place():
+            return len(await self._prompt(run, model))
 
     def _checked(self, request: CreateResponseRequest) -> tuple[ModelInfo, RequestTools]:
         model = find_model(self._engine, request.model)
@@ -169,7 +174,7 @@ class ResponseRunner:
 
     async def _prompt(self, run: Run, model: ModelInfo) -> list[int]:
         size = run.request.ByteSize() + sum(item.ByteSize() for item in run.history)
-        if has_files(run.request.input):
+        if has_files([*run.history, *run.request.input.items.items]):
             size += _LONG_BYTES
         return await _in_thread(size, self._rendered, run, model)
 

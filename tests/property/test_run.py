@@ -21,6 +21,7 @@ from service.errors import EngineFailed, Overloaded, Unavailable
 from service.items import as_input_item
 from service.run.drain import Drain
 from service.run.interval import Interval
+from service.run.preparation import Preparation
 from service.run.run import ResponseRunner, Run, StreamSettings
 from service.run.validation import RequestLimits
 from service.wire.openai_json import decode, encode
@@ -44,7 +45,9 @@ def engine_of(folder: Path, turn: dict[str, Any], *, slots: int = 1, queue: int 
 
 def runner_of(engine: ScriptedEngine, *, interval: int = 4, drain: Drain | None = None) -> ResponseRunner:
     stream = StreamSettings(Interval(interval), 1000, 8192, silence_s=60, limits=RequestLimits(1024, 10_000))
-    return ResponseRunner(engine, DIALECT, stream, drain or Drain(), clock=lambda: 1_700_000_000.5)
+    return ResponseRunner(
+        engine, DIALECT, stream, drain or Drain(), Preparation(), clock=lambda: 1_700_000_000.5
+    )
 
 
 def request(**fields: Any) -> CreateResponseRequest:
