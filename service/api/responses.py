@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Final
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.item_pb2 import InputItem
@@ -24,6 +25,9 @@ from service.run.preparation import Preparation
 from service.run.run import ResponseRunner, Run
 from service.store.ending import ended_response
 from service.store.responses import Chain, ResponseStore
+
+MAX_INPUT_ITEMS: Final = 10_000
+"""Most items of a request's input, as many as a conversation holds; each takes tokens of the context, too."""
 
 _log = logging.getLogger(__name__)
 
@@ -160,6 +164,8 @@ class Responses:
         return InputTokenCount(object="response.input_tokens", input_tokens=tokens)
 
     async def _prepare(self, request: CreateResponseRequest, owner: str) -> _Prepared:
+        if len(request.input.items.items) > MAX_INPUT_ITEMS:
+            raise InvalidRequest(f"input may hold {MAX_INPUT_ITEMS} items at most.", param="input")
         unique = self._new_id()
         async with self._preparation.place():
             chain, history = await self._context.history(request, owner)

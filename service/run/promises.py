@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import orjson
 from openresponses.v1.item_pb2 import CustomToolCall, FunctionCall, OutputItem
 from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
@@ -67,9 +68,15 @@ def promises(request: CreateResponseRequest, tools: RequestTools) -> Promises:
     """Return what a validated request is promised.
 
     Raises:
-        InvalidRequest: the schema of a strict function or of the answer cannot be used; `param` is its path.
+        InvalidRequest: the schema of a strict function or of the answer, or the regular expression of a
+            custom tool cannot be used; `param` is its path.
 
     """
+    for tool in tools.offered:
+        if tool.grammar and tool.grammar.syntax == "regex":
+            # By itself: as a part of a larger one, what is wrong might be right.
+            pattern = orjson.dumps({"pattern": tool.grammar.definition}).decode()
+            json_schema(pattern, f"{tool.path}.format.definition")
     choice = request.tool_choice
     restricted = choice.HasField("selection") or choice.mode == TOOL_CHOICE_MODE_NONE
     return Promises(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from openresponses.v1.service_pb2 import CreateResponseRequest
-from openresponses.v1.tool_pb2 import ToolSelection
+from openresponses.v1.tool_pb2 import Grammar, ToolSelection
 
 from service.dialect.callable_tools import (
     RequestTools,
@@ -22,6 +22,11 @@ MAX_TOOLS: Final = 1024
 """Most tools of a request, namespaces and those in them included; and most selections of `tool_choice`."""
 MAX_SCHEMAS_BYTES: Final = 2**19
 """Most bytes of a request's schemas and grammars, all together."""
+MAX_GRAMMAR_BYTES: Final = 2**16
+"""Largest grammar of a custom tool."""
+MAX_GRAMMAR_LEVELS: Final = 1000
+"""Most rules and opening brackets of a lark grammar. llguidance follows them by recursion: some 2,500 rules in
+a row end the process."""
 
 
 def check_tools(request: CreateResponseRequest, *, rejects_unoffered: bool) -> RequestTools:
@@ -43,10 +48,8 @@ def check_tools(request: CreateResponseRequest, *, rejects_unoffered: bool) -> R
                 f"{tool.path}.name {tool.name!r} is declared twice: give each tool its own name.",
                 param=f"{tool.path}.name",
             )
-        if tool.grammar and tool.grammar.syntax not in ("lark", "regex"):
-            raise InvalidRequest(
-                f"{tool.path}.format.syntax must be lark or regex.", param=f"{tool.path}.format.syntax"
-            )
+        if tool.grammar:
+            _check_grammar(tool.grammar, f"{tool.path}.format")
         names.add(tool.name)
     if schema_bytes(request, tools) > MAX_SCHEMAS_BYTES:
         raise InvalidRequest(
@@ -71,6 +74,21 @@ def _check_counts(request: CreateResponseRequest) -> None:
     if len(request.tool_choice.selection.allowed_tools.tools) > MAX_TOOLS:
         raise InvalidRequest(
             f"tool_choice.tools may name {MAX_TOOLS} tools at most.", param="tool_choice.tools"
+        )
+
+
+def _check_grammar(grammar: Grammar, path: str) -> None:
+    if grammar.syntax not in ("lark", "regex"):
+        raise InvalidRequest(f"{path}.syntax must be lark or regex.", param=f"{path}.syntax")
+    if len(grammar.definition.encode()) > MAX_GRAMMAR_BYTES:
+        raise InvalidRequest(
+            f"{path}.definition may have {MAX_GRAMMAR_BYTES} bytes at most.", param=f"{path}.definition"
+        )
+    # Those in strings count, too: the text is not read here.
+    if grammar.syntax == "lark" and sum(map(grammar.definition.count, ":([{")) > MAX_GRAMMAR_LEVELS:
+        raise InvalidRequest(
+            f"{path}.definition may have {MAX_GRAMMAR_LEVELS} rules and opening brackets at most.",
+            param=f"{path}.definition",
         )
 
 

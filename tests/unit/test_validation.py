@@ -17,7 +17,7 @@ from service.run.answer_format import AnswerFormat, answer_format
 from service.run.json_schema import json_schema
 from service.run.opening import opened_response, unoffered_tool_types
 from service.run.promises import Promises, promises
-from service.run.tool_validation import MAX_SCHEMAS_BYTES, MAX_TOOLS
+from service.run.tool_validation import MAX_GRAMMAR_BYTES, MAX_GRAMMAR_LEVELS, MAX_SCHEMAS_BYTES, MAX_TOOLS
 from service.run.validation import RequestLimits, guidance, top_logprobs, validate
 from service.wire.openai_json import decode, encode
 
@@ -32,8 +32,8 @@ def request(**fields: Any) -> CreateResponseRequest:
     return decode(CreateResponseRequest, json.dumps({"model": "m", "input": "Hi", **fields}).encode())
 
 
-def grammar_tool(definition: str) -> dict[str, Any]:
-    grammar = {"type": "grammar", "syntax": "regex", "definition": definition}
+def grammar_tool(definition: str, syntax: str = "regex") -> dict[str, Any]:
+    grammar = {"type": "grammar", "syntax": syntax, "definition": definition}
     return {"type": "custom", "name": "c", "format": grammar}
 
 
@@ -153,9 +153,34 @@ SIZES = [
         "tools",
     ),
     (
-        {"tools": [grammar_tool("x" * (MAX_SCHEMAS_BYTES // 2 - 200))]},
-        {"tools": [grammar_tool("x" * (MAX_SCHEMAS_BYTES // 2 + 1))]},
+        {
+            "tools": [
+                namespace(
+                    *({**grammar_tool("x" * MAX_GRAMMAR_BYTES, "lark"), "name": f"c{i}"} for i in range(7))
+                )
+            ]
+        },
+        {
+            "tools": [
+                namespace(
+                    *({**grammar_tool("x" * MAX_GRAMMAR_BYTES, "lark"), "name": f"c{i}"} for i in range(8))
+                )
+            ]
+        },
         "tools",
+    ),
+    (
+        {"tools": [grammar_tool("x" * MAX_GRAMMAR_BYTES)]},
+        {"tools": [grammar_tool("x" * (MAX_GRAMMAR_BYTES + 1))]},
+        "tools[0].format.definition",
+    ),
+    *(
+        (
+            {"tools": [grammar_tool(level * MAX_GRAMMAR_LEVELS, "lark")]},
+            {"tools": [grammar_tool(level * (MAX_GRAMMAR_LEVELS + 1), "lark")]},
+            "tools[0].format.definition",
+        )
+        for level in ("a: a\n", "[", "(", "{")
     ),
 ]
 
@@ -205,6 +230,13 @@ def test_formats_are_refused_by_name(wanted, param):
 
 def promised(**fields: Any) -> Promises:
     return promises(request(**fields), request_tools(request(**fields)))
+
+
+@pytest.mark.parametrize("definition", ["(", "a)|(b", "[z-a]", r"(\p{L}{1,900}){1,900}x"])
+def test_a_regular_expression_has_to_be_one(definition):
+    with pytest.raises(InvalidRequest) as caught:
+        promised(tools=[grammar_tool(definition)])
+    assert caught.value.param == "tools[0].format.definition"
 
 
 def test_a_strict_function_needs_a_schema():

@@ -45,8 +45,9 @@ def tools_section(request: CreateResponseRequest) -> str:
         for i, tool in enumerate(request.tools)
         if tool.HasField("namespace")
     ]
-    size = sum(len(tool.description) + len(tool.parameters or "") for tool in tools)
-    if size + sum(len(namespace.description) for namespace, _ in namespaces) > MAX_TOOLS_BYTES:
+    texts = [text for tool in tools for text in (tool.description, tool.parameters or "")]
+    texts += [namespace.description for namespace, _ in namespaces]
+    if sum(len(text.encode()) for text in texts) > MAX_TOOLS_BYTES:
         raise InvalidRequest(
             f"tools may hold {MAX_TOOLS_BYTES} bytes of descriptions and schemas at most.", param="tools"
         )
