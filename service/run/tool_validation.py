@@ -25,8 +25,8 @@ MAX_SCHEMAS_BYTES: Final = 2**19
 MAX_GRAMMAR_BYTES: Final = 2**16
 """Largest grammar of a custom tool."""
 MAX_GRAMMAR_LEVELS: Final = 1000
-"""Most rules and opening brackets of a lark grammar. llguidance follows them by recursion: some 2,500 rules in
-a row end the process."""
+"""Most rules and opening brackets of a lark grammar. llguidance follows them by recursion: some 2,500 rules
+in a row end the process."""
 
 
 def check_tools(request: CreateResponseRequest, *, rejects_unoffered: bool) -> RequestTools:
