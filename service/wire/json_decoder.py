@@ -256,8 +256,6 @@ def _integer(lowest: int, highest: int) -> Scalar:
 
 def _enum(numbers: dict[str, int]) -> Scalar:
     def read(value: JsonValue) -> int:
-        if type(value) is float:
-            raise DigitsNeeded
         number = numbers.get(_string(value))
         if number is None:
             raise not_one_of(numbers)

@@ -18,13 +18,14 @@ from openresponses.v1.content_pb2 import InputContent
 from openresponses.v1.conversation_pb2 import CreateConversationRequest, CreateItemsRequest
 from openresponses.v1.conversation_pb2_grpc import ConversationsServiceStub
 from openresponses.v1.event_pb2 import ResponseStreamEvent
-from openresponses.v1.item_pb2 import ROLE_USER, Input, InputItem, InputMessage
+from openresponses.v1.item_pb2 import ROLE_USER, Input, InputItem, InputItemList, InputMessage
 from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest, ListModelsRequest, StreamOptions
 from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
 from openresponses.v1.status_pb2 import RESPONSE_STATUS_COMPLETED, RESPONSE_STATUS_INCOMPLETE
 from openresponses.v1.tool_pb2 import FunctionTool, Tool
 
+from service.api.responses import MAX_INPUT_ITEMS
 from service.wire.openai_json import encode
 from service.wire.stream_rules import check_stream
 from tests.processes import Running, start_service
@@ -193,6 +194,22 @@ def test_items_of_conversations_that_have_no_json_are_refused(channel, method, b
     with pytest.raises(grpc.RpcError, match=r"items\[0\]") as caught:
         getattr(ConversationsServiceStub(channel), method)(bad, timeout=TIMEOUT_S)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_large_messages_are_checked_for_json_and_items_are_counted(channel):
+    """In a thread."""
+    create = ResponsesServiceStub(channel).CreateResponse
+    items = [
+        InputItem(message=InputMessage(role=ROLE_USER, content=InputContent(text="x" * 9)))
+    ] * MAX_INPUT_ITEMS
+    bad = CreateResponseRequest(model="hello", input=Input(items=InputItemList(items=[*items, InputItem()])))
+    with pytest.raises(grpc.RpcError, match=rf"input\[{MAX_INPUT_ITEMS}\] is empty"):
+        create(bad, timeout=TIMEOUT_S)
+    bad.input.items.items[-1].CopyFrom(items[0])
+    with pytest.raises(grpc.RpcError, match=f"input may hold {MAX_INPUT_ITEMS} items at most"):
+        create(bad, timeout=TIMEOUT_S)
+    del bad.input.items.items[-1]
+    assert create(bad, timeout=TIMEOUT_S).output
 
 
 @pytest.mark.parametrize(("bad", "code", "reason", "param"), BAD_REQUESTS)

@@ -110,8 +110,9 @@ def test_a_namespace_without_tools():
         ({"parameters": {"default": "a " * MAX_WORD_CHARS}}, None),
         ({"parameters": {"default": ["a"] * MAX_WORD_CHARS}}, "tools[0].parameters"),
         ({"description": "a " * (MAX_TOOLS_BYTES // 2 + 1)}, "tools"),
+        ({"description": "é " * (MAX_TOOLS_BYTES // 3 + 1)}, "tools"),
     ],
-    ids=["word", "blank", "key", "words", "default", "large"],
+    ids=["word", "blank", "key", "words", "default", "large", "bytes"],
 )
 def test_a_tool_beyond_the_limits(tool, param):
     """Texts that would make the renderer slow, or end the process."""

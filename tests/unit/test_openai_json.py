@@ -14,7 +14,7 @@ from grpc_tools import protoc
 from service.errors import InvalidRequest
 from service.wire import json_text
 from service.wire.json_text import MAX_NESTING_LEVELS, MAX_VALUES, parse_exactly
-from service.wire.openai_json import decode, encode
+from service.wire.openai_json import check, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +58,7 @@ message Event {
   option (json_message).union = JSON_UNION_TAGGED;
   string type = 1;
   int32 number = 2;
+  Color color = 6;
   oneof event {
     Delta delta = 3 [(json).tag = "text.delta"];
     Empty nothing = 4;
@@ -155,6 +156,7 @@ BOTH_WAYS = [
         r"""schema: '{"z":1,"a":123456789012345678901234567890,"f":[1.0,1.50,1E5,-0,0.30000000000000004]}'""",
         '{"schema":{"z":1,"a":123456789012345678901234567890,"f":[1.0,1.50,1E5,-0,0.30000000000000004]}}',
     ),
+    ("Raw", "schema: '[-0]'", '{"schema":[-0]}'),
     ("RawAlways", "", '{"arguments":null}'),
     ("RawAlways", "arguments: '\"\"'", '{"arguments":""}'),
     ("Raw", "schema: 'true' documents: '[]' documents: '\"\"'", '{"schema":true,"documents":[[],""]}'),
@@ -187,6 +189,7 @@ def test_a_message_is_printed_and_read_back(
     contract: Callable[[str], type[Message]], name: str, text: str, json: str
 ) -> None:
     message = text_format.Parse(text, contract(name)())
+    check(message)
     assert encode(message).decode() == json
     assert decode(contract(name), json.encode()) == message
 
@@ -437,6 +440,9 @@ def test_messages_as_deep_as_the_limit_allows_are_read_and_printed(
         ("Raw", "schema: '1,\"text\":2'"),
         ("Paint", "color: 9"),
         ("Event", 'type: "nothing"'),
+        ("Event", "color: 9 nothing {}"),
+        ("Raw", "documents: 'true' documents: '{'"),
+        ("Value", "color: COLOR_UNSPECIFIED"),
         ("Input", ""),
         ("Item", "unknown {}"),
     ],
@@ -447,6 +453,14 @@ def test_a_message_without_json_is_not_printed(
     message = text_format.Parse(text, contract(name)())
     with pytest.raises(ValueError, match=r"^openresponses\.v1\.\w+"):
         encode(message)
+    with pytest.raises(InvalidRequest):
+        check(message)
+
+
+def test_raw_json_that_is_empty_is_printed_as_null(contract: Callable[[str], type[Message]]) -> None:
+    message = contract("Raw")(documents=["", "1"])
+    check(message)
+    assert encode(message) == b'{"documents":[null,1]}'
 
 
 def test_raw_json_is_printed_on_one_line(contract: Callable[[str], type[Message]]) -> None:

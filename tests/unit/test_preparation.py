@@ -17,6 +17,7 @@ from service.engine.llama_runtime import LlamaRuntime
 from service.engine.scripted import ScriptedEngine
 from service.errors import InvalidRequest, NotFound, Overloaded, Unavailable
 from service.items import has_files
+from service.rpc.incoming import LARGE_BYTES, read_json
 from service.run import run as run_module
 from service.run.drain import Drain
 from service.run.interval import Interval
@@ -172,6 +173,20 @@ async def test_files_are_read_in_a_thread_wherever_they_stand(item, has, tmp_pat
     run = Run(run_of().request, "resp_1", history=[read])
     await runner.count_tokens(run)
     assert len(threads) == has
+
+
+@pytest.mark.parametrize(("size_bytes", "threads"), [(LARGE_BYTES - 1, 0), (LARGE_BYTES, 1)])
+async def test_large_bodies_are_read_in_a_thread(size_bytes, threads, monkeypatch):
+    used = []
+
+    async def to_thread(work: Any, *args: Any) -> Any:
+        used.append(work)
+        return work(*args)
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    body = b'{"model":"m"}'.ljust(size_bytes)
+    assert (await read_json(CreateResponseRequest, body)).model == "m"
+    assert len(used) == threads
 
 
 @pytest.mark.parametrize(

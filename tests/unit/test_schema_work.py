@@ -68,6 +68,11 @@ def test_as_many_references_in_a_row_or_side_by_side_are_used(levels):
 def test_a_longer_row_is_refused():
     with pytest.raises(InvalidRequest, match="in a row"):
         json_schema(json.dumps(chain(MAX_CHAIN_LEVELS + 1, lambda ref: ref)), "x")
+    # Also where its end has been looked at before.
+    row = chain(MAX_CHAIN_LEVELS + 1, lambda ref: ref)
+    row["allOf"] = [{"$ref": f"#/$defs/a{MAX_CHAIN_LEVELS // 2}"}, {"$ref": row.pop("$ref")}]
+    with pytest.raises(InvalidRequest, match="in a row"):
+        json_schema(json.dumps(row), "x")
 
 
 CYCLES = [
@@ -221,6 +226,7 @@ def test_the_count_is_that_of_a_check_without_shortcuts(schema, end, document):
 ELSEWHERE = [
     {"$ref": "https://example.com/schema"},
     {"$ref": "other.json#/$defs/a"},
+    {"$ref": "b/$defs/a", "$defs": {"a": {}}},
     {"$ref": "https://json-schema.org/draft/2020-12/schema"},
     {"$id": "https://a.example/b", "$ref": "b#/$defs/c", "$defs": {"c": {}}},
     {"properties": {"a": {"$id": "b", "$ref": "#/$defs/c", "$defs": {"c": {}}}}, "$defs": {"c": {}}},
@@ -234,7 +240,9 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("schema", ELSEWHERE)
 def test_references_stay_inside(schema):
-    with pytest.raises(InvalidRequest):
+    reference = schema.get("$ref", "#")
+    told = "must refer to a part" if reference[0] != "#" else "no such part|refer to parts"
+    with pytest.raises(InvalidRequest, match=told):
         json_schema(json.dumps(schema), "x")
 
 
