@@ -62,18 +62,24 @@ class ContextReader:
             NotFound: there is no such item that belongs to `owner`; `param` is its path.
 
         """
-        for i, item in enumerate(request.input.items.items):
+        items = request.input.items.items
+        referring: dict[str, list[int]] = {}
+        for i, item in enumerate(items):
             if item.HasField("item_reference"):
-                wanted = item.item_reference.id
-                found = await self._find(owner, wanted)
-                if found is None:
+                referring.setdefault(response_id_of(item.item_reference.id), []).append(i)
+        # Each response is read once, and one at a time: it may be large.
+        for response_id, places in referring.items():
+            known = await self._kept_items(owner, response_id)
+            for i in places:
+                wanted = items[i].item_reference.id
+                if wanted not in known:
                     raise NotFound(
                         f"input[{i}] refers to the item {wanted[:100]!r}, which is not kept here: send the "
                         "item itself.",
                         code="item_not_found",
                         param=f"input[{i}].id",
                     )
-                item.CopyFrom(found)
+                items[i].CopyFrom(known[wanted])
 
     def open_seals(self, request: CreateResponseRequest, owner: str) -> None:
         """Put what is sealed in a request's input into the open, for the prompt.
@@ -99,12 +105,13 @@ class ContextReader:
             sealed = item.compaction.encrypted_content
             item.compaction.encrypted_content = self._sealer.open(owner, sealed, f"{path}.encrypted_content")
 
-    async def _find(self, owner: str, wanted: str) -> InputItem | None:
+    async def _kept_items(self, owner: str, response_id: str) -> dict[str, InputItem]:
+        """Return the items of a response by their ids, none where it is not kept."""
         try:
-            stored = await self._store.get(owner, response_id_of(wanted))
+            stored = await self._store.get(owner, response_id)
         except NotFound:
-            return None
-        return next((item for item in _items(stored) if item_id(item) == wanted), None)
+            return {}
+        return {item_id(item): item for item in reversed(list(_items(stored)))}
 
 
 def _conversation_id(request: CreateResponseRequest) -> str:

@@ -14,7 +14,14 @@ from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.tool_pb2 import FunctionTool, Tool
 
 from service.dialect.harmony.prompt import render
-from service.dialect.harmony.tools import _LONG_WORD, MAX_SCHEMA_LEVELS, MAX_TOOLS_BYTES, MAX_WORD_CHARS
+from service.dialect.harmony.tools import (
+    _LONG_WORD,
+    MAX_SCHEMA_LEVELS,
+    MAX_TOOLS_BYTES,
+    MAX_WORD_CHARS,
+    MAX_WORD_WORK,
+    word_work,
+)
 from service.errors import InvalidRequest
 from service.wire.openai_json import decode
 
@@ -110,9 +117,19 @@ def test_a_namespace_without_tools():
         ({"parameters": {"default": "a " * MAX_WORD_CHARS}}, None),
         ({"parameters": {"default": ["a"] * MAX_WORD_CHARS}}, "tools[0].parameters"),
         ({"description": "a " * (MAX_TOOLS_BYTES // 2 + 1)}, "tools"),
+        (
+            {"description": ("a" * MAX_WORD_CHARS + " ") * (MAX_WORD_WORK // MAX_WORD_CHARS**2 + 1)},
+            "tools[0].description",
+        ),
+        (
+            {"description": (" " * MAX_WORD_CHARS + "a") * (MAX_WORD_WORK // MAX_WORD_CHARS**2 + 1)},
+            "tools[0].description",
+        ),
+        ({"description": ("a" * MAX_WORD_CHARS + " ") * (MAX_WORD_WORK // MAX_WORD_CHARS**2 - 1)}, None),
+        ({"description": "€" * MAX_WORD_CHARS}, None),
         ({"description": "é " * (MAX_TOOLS_BYTES // 3 + 1)}, "tools"),
     ],
-    ids=["word", "blank", "key", "words", "default", "large", "bytes"],
+    ids=["word", "blank", "key", "words", "default", "large", "work", "blanks", "less", "one", "bytes"],
 )
 def test_a_tool_beyond_the_limits(tool, param):
     """Texts that would make the renderer slow, or end the process."""
@@ -146,3 +163,14 @@ def test_long_stretches_are_found_in_one_pass(text):
     )
     tried = [at for at in range(len(text)) if long.match(text, at)]
     assert all(at == 0 or text[at - 1].isspace() != text[at].isspace() for at in tried)
+
+
+def test_the_work_of_words_counts_bytes_and_white_space():
+    assert word_work("aa  a €") == 4 + 4 + 1 + 1 + 9
+
+
+def test_a_large_schema_without_white_space_has_no_long_words():
+    """Its JSON is one word, but it is not shown as JSON."""
+    properties = {f"p{i}": {"type": "string", "description": "Some words. " * 20} for i in range(1000)}
+    tool = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": properties}}
+    assert rendered(tools=[tool])

@@ -94,6 +94,7 @@ LIMITS = [
     tool_validation.MAX_GRAMMAR_BYTES,
     tool_validation.MAX_GRAMMAR_LEVELS,
     tools.MAX_TOOLS_BYTES,
+    tools.MAX_WORD_CHARS,
     json_schema.MAX_SCHEMA_BYTES,
     json_schema.MAX_CHECKS,
     schema_work.MAX_SCHEMA_LEVELS,
