@@ -25,6 +25,9 @@ MAX_SCHEMA_OBJECTS: Final = 20_000
 """Most schemas in a schema, itself included; some 200 ms, in Python."""
 MAX_CHAIN_LEVELS: Final = 100
 """Most schema objects that lead to one another at the same place."""
+MAX_DOCUMENT_LEVELS: Final = 100
+"""Deepest nesting of a document, as far as a schema looks into it. Validators go down by recursion, at each level
+through all schemas that lead to one another: at some 500 levels of the worst the process dies."""
 MAX_PATTERNS: Final = 64
 """Most regular expressions of a schema."""
 
@@ -125,12 +128,15 @@ class SchemaWork:
             raise TooMuchWork("", f"it may have {MAX_PATTERNS} patterns at most")
 
     def checks(self, document: Any, limit: int) -> int:
-        """Return how many checks a document takes; some number above `limit` where they are more."""
-        total = 0
+        """Return how many checks a document takes; some number above `limit` where it must not be checked."""
+        total = levels = 0
         places: _Places = {}
         for node in self._root:
             _add(places, node, document, 1)
         while places:
+            levels += 1
+            if levels > MAX_DOCUMENT_LEVELS:
+                return limit + 1
             inside: _Places = {}
             # From the highest down, so that each is met once, when all that leads to it has been counted.
             for height in range(max(places), -1, -1):

@@ -100,6 +100,7 @@ LIMITS = [
     schema_work.MAX_SCHEMA_LEVELS,
     schema_work.MAX_SCHEMA_OBJECTS,
     schema_work.MAX_PATTERNS,
+    schema_work.MAX_DOCUMENT_LEVELS,
     schema_work.MAX_CHECKS_AT_ONE_PLACE,
     validation.MAX_METADATA_PAIRS,
     validation.MAX_METADATA_KEY_CHARACTERS,

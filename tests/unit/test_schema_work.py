@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +17,7 @@ from service.run.recent import Recent
 from service.run.schema_work import (
     MAX_CHAIN_LEVELS,
     MAX_CHECKS_AT_ONE_PLACE,
+    MAX_DOCUMENT_LEVELS,
     MAX_PATTERNS,
     MAX_SCHEMA_LEVELS,
     MAX_SCHEMA_OBJECTS,
@@ -112,6 +114,28 @@ def test_a_document_that_a_schema_explodes_on_is_not_checked(key):
     opening, closing = ('{"a":', "}") if "ropert" in key else ("[", "]")
     assert schema.fault(opening * 5 + "1" + closing * 5) in (None, "does not fit at [0][0][0][0][0]")
     assert schema.fault(opening * 40 + "1" + closing * 40).startswith("is too large")
+
+
+@pytest.mark.parametrize("key", ["allOf", "anyOf", "oneOf", "not", "else"])
+def test_documents_are_only_so_deep_as_the_stack_is(key):
+    """The longest row of schemas at each level: the validator is at home with it, deeper it is not asked."""
+    links = {
+        "allOf": lambda ref: {"allOf": [ref, {"minItems": 0}]},
+        "anyOf": lambda ref: {"anyOf": [ref, {"const": 7}]},
+        "oneOf": lambda ref: {"oneOf": [{"const": 7}, ref]},
+        "not": lambda ref: {"not": {"not": ref}},
+        "else": lambda ref: {"if": {"const": 7}, "else": ref},
+    }
+    length = MAX_CHAIN_LEVELS // 3 - 1 if key == "not" else MAX_CHAIN_LEVELS // 2 - 1
+    row = chain(length, links[key], {"items": {"$ref": "#"}})
+    schema = json_schema(json.dumps(row), "x")
+    levels = MAX_DOCUMENT_LEVELS
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(schema.fault, "[" * levels + "]" * levels).result() is None
+    for deeper in (levels + 1, 1000):
+        assert schema.fault("[" * deeper + "]" * deeper).startswith("is too large or nested too deep")
+    # What the schema does not look into may be deeper.
+    assert json_schema('{"type": "array"}', "x").fault("[" * 1000 + "]" * 1000) is None
 
 
 def test_property_names_count():
