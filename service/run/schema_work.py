@@ -26,8 +26,8 @@ MAX_SCHEMA_OBJECTS: Final = 20_000
 MAX_CHAIN_LEVELS: Final = 100
 """Most schema objects that lead to one another at the same place."""
 MAX_DOCUMENT_LEVELS: Final = 100
-"""Deepest nesting of a document, as far as a schema looks into it. Validators go down by recursion, at each level
-through all schemas that lead to one another: at some 500 levels of the worst the process dies."""
+"""Deepest nesting of a document, as far as a schema looks into it. Validators go down by recursion, at every
+level through all schemas that lead to one another: at some 500 levels of the worst the process dies."""
 MAX_PATTERNS: Final = 64
 """Most regular expressions of a schema."""
 
