@@ -74,28 +74,30 @@ class ContextReader:
             InvalidRequest: they lead to too many responses.
 
         """
-        referred: dict[str, dict[str, InputItem]] = {}
-        for i, item in enumerate(request.input.items.items):
+        items = request.input.items.items
+        referring: dict[str, list[int]] = {}
+        for i, item in enumerate(items):
             if item.HasField("item_reference"):
-                wanted = item.item_reference.id
-                response_id = response_id_of(wanted)
-                if response_id not in referred:
-                    if len(referred) == MAX_REFERRED_RESPONSES:
-                        raise InvalidRequest(
-                            f"input may refer to items of {MAX_REFERRED_RESPONSES} responses at most: send "
-                            "the items themselves.",
-                            param="input",
-                        )
-                    referred[response_id] = await self._items_by_id(owner, response_id)
-                found = referred[response_id].get(wanted)
-                if found is None:
+                referring.setdefault(response_id_of(item.item_reference.id), []).append(i)
+        if len(referring) > MAX_REFERRED_RESPONSES:
+            raise InvalidRequest(
+                f"input may refer to items of {MAX_REFERRED_RESPONSES} responses at most: send the items "
+                "themselves.",
+                param="input",
+            )
+        # Each response is read once, and one at a time: it may be large.
+        for response_id, places in referring.items():
+            known = await self._kept_items(owner, response_id)
+            for i in places:
+                wanted = items[i].item_reference.id
+                if wanted not in known:
                     raise NotFound(
                         f"input[{i}] refers to the item {wanted[:100]!r}, which no kept response has: send "
                         "the item itself.",
                         code="item_not_found",
                         param=f"input[{i}].id",
                     )
-                item.CopyFrom(found)
+                items[i].CopyFrom(known[wanted])
 
     async def open_up(self, items: Sequence[InputItem], owner: str, path: str = "input") -> None:
         """Put what a client sends sealed, or as files, into the open, for the prompt.
@@ -138,12 +140,13 @@ class ContextReader:
             sealed = item.compaction.encrypted_content
             item.compaction.encrypted_content = self._sealer.open(owner, "compaction", sealed, where)
 
-    async def _items_by_id(self, owner: str, response_id: str) -> dict[str, InputItem]:
+    async def _kept_items(self, owner: str, response_id: str) -> dict[str, InputItem]:
+        """Return the items of a response by their ids, none where it is not kept."""
         try:
             stored = await self._store.get(owner, response_id)
         except NotFound:
             return {}
-        return {item_id(item): item for item in _items(stored)}
+        return {item_id(item): item for item in reversed(list(_items(stored)))}
 
 
 def _items(stored: Stored) -> Iterator[InputItem]:

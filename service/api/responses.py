@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Final
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.item_pb2 import InputItem
@@ -21,9 +22,13 @@ from service.errors import EngineFailed, InvalidRequest, ServiceError
 from service.items import as_items, with_ids
 from service.run.drain import Drain
 from service.run.opening import is_kept
+from service.run.preparation import Preparation
 from service.run.run import ResponseRunner, Run
 from service.store.ending import ended_response
 from service.store.responses import Chain, ResponseStore
+
+MAX_INPUT_ITEMS: Final = 10_000
+"""Most items of a request's input, as many as a conversation holds; each takes tokens of the context, too."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +54,7 @@ class Responses:
         background: Background,
         sealer: Sealer,
         drain: Drain,
+        preparation: Preparation,
         new_id: Callable[[], str],
     ) -> None:
         self._runner = runner
@@ -57,6 +63,7 @@ class Responses:
         self._background = background
         self._sealer = sealer
         self._drain = drain
+        self._preparation = preparation
         self._new_id = new_id
 
     async def stream(
@@ -165,11 +172,14 @@ class Responses:
         return InputTokenCount(object="response.input_tokens", input_tokens=tokens)
 
     async def _prepare(self, request: CreateResponseRequest, owner: str) -> _Prepared:
+        if len(request.input.items.items) > MAX_INPUT_ITEMS:
+            raise InvalidRequest(f"input may hold {MAX_INPUT_ITEMS} items at most.", param="input")
         unique = self._new_id()
-        chain, history = await self._context.history(request, owner)
-        await self._context.resolve_references(request, owner)
-        kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
-        await self._context.open_up(request.input.items.items, owner)
+        async with self._preparation.place():
+            chain, history = await self._context.history(request, owner)
+            await self._context.resolve_references(request, owner)
+            kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
+            await self._context.open_up(request.input.items.items, owner)
         run = Run(
             request,
             f"resp_{unique}",

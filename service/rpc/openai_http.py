@@ -34,12 +34,13 @@ from service.engine.base import Engine
 from service.errors import InvalidRequest
 from service.rpc.auth import owner_of
 from service.rpc.delivery import deliver
+from service.rpc.incoming import read_json
 from service.rpc.models import get_model, list_models
 from service.rpc.query import boolean, number, page
 from service.rpc.status import ErrorsAsStatus, as_told, error_event
 from service.rpc.warning import warn, warned
 from service.run.drain import Drain
-from service.wire.openai_json import decode, encode
+from service.wire.openai_json import encode
 
 Context = grpc.aio.ServicerContext[Any, HttpBody]
 
@@ -77,7 +78,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def CreateResponse(self, request: HttpBody, context: Context) -> None:  # type: ignore[override]
         """Answer with one document, or with a stream, as the body's `stream` says."""
         async with ErrorsAsStatus(context):
-            create, owner = decode(CreateResponseRequest, request.data), owner_of(context)
+            create, owner = await read_json(CreateResponseRequest, request.data), owner_of(context)
             if create.stream:
                 async with aclosing(self._responses.stream(create, owner)) as events:
                     await self._deliver(context, warned(events, create, context))
@@ -118,13 +119,13 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def CountInputTokens(self, request: HttpBody, context: Context) -> HttpBody:
         """Count a request's tokens."""
         async with ErrorsAsStatus(context):
-            create = decode(CreateResponseRequest, request.data)
+            create = await read_json(CreateResponseRequest, request.data)
             return _document(await self._responses.count_tokens(create, owner_of(context)))
 
     async def CompactResponse(self, request: HttpBody, context: Context) -> HttpBody:
         """Make a conversation compact."""
         async with ErrorsAsStatus(context):
-            create = decode(CreateResponseRequest, request.data)
+            create = await read_json(CreateResponseRequest, request.data)
             return _document(await self._compactor.compact(create, owner_of(context)))
 
     # Conversations.
@@ -132,7 +133,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def CreateConversation(self, request: HttpBody, context: Context) -> HttpBody:
         """Create a conversation."""
         async with ErrorsAsStatus(context):
-            create = decode(CreateConversationRequest, request.data or b"{}")
+            create = await read_json(CreateConversationRequest, request.data or b"{}")
             return _document(await self._conversations.create(create, owner_of(context)))
 
     async def GetConversation(self, request: http.GetConversationHttpRequest, context: Context) -> HttpBody:
@@ -145,7 +146,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     ) -> HttpBody:
         """Replace a conversation's metadata."""
         async with ErrorsAsStatus(context):
-            update = decode(UpdateConversationRequest, request.body.data)
+            update = await read_json(UpdateConversationRequest, request.body.data)
             if not update.metadata and not isinstance(orjson.loads(request.body.data).get("metadata"), dict):
                 # Else a slip would clear them.
                 raise InvalidRequest("metadata is missing: send an object, {} to clear it.", param="metadata")
@@ -162,7 +163,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def CreateItems(self, request: http.CreateItemsHttpRequest, context: Context) -> HttpBody:
         """Add items."""
         async with ErrorsAsStatus(context):
-            create = decode(CreateItemsRequest, request.body.data)
+            create = await read_json(CreateItemsRequest, request.body.data)
             create.conversation_id = request.conversation_id
             return _document(await self._conversations.add_items(create, owner_of(context)))
 

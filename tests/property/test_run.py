@@ -21,6 +21,7 @@ from service.errors import EngineFailed, Overloaded, Unavailable
 from service.items import as_input_item
 from service.run.drain import Drain
 from service.run.interval import Interval
+from service.run.preparation import Preparation
 from service.run.run import ResponseRunner, Run, StreamSettings
 from service.run.validation import RequestLimits
 from service.wire.openai_json import decode, encode
@@ -47,7 +48,9 @@ def runner_of(
 ) -> ResponseRunner:
     limits = RequestLimits(1024, 10_000)
     stream = StreamSettings(Interval(interval), 1000, 8192, silence_s=silence_s, limits=limits)
-    return ResponseRunner(engine, DIALECT, stream, drain or Drain(), clock=lambda: 1_700_000_000.5)
+    return ResponseRunner(
+        engine, DIALECT, stream, drain or Drain(), Preparation(), clock=lambda: 1_700_000_000.5
+    )
 
 
 def request(**fields: Any) -> CreateResponseRequest:
