@@ -54,7 +54,7 @@ async def test_each_response_is_read_once():
 @pytest.mark.parametrize(("missing", "place"), [("msg_ai0003", 1), ("msg_ci0000", 1), ("nothing", 1)])
 async def test_what_is_missing_is_named(missing, place):
     request = referring("msg_ai0000", missing)
-    reader = ContextReader(Store(), None, None)
+    reader = ContextReader(Store(), None, None, None)
     with pytest.raises(NotFound) as caught:
         await reader.resolve_references(request, "me")
     assert caught.value.param == f"input[{place}].id"

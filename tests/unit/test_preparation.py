@@ -9,14 +9,12 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.harmony.dialect import HarmonyDialect
 from service.engine.llama_runtime import LlamaRuntime
 from service.engine.scripted import ScriptedEngine
 from service.errors import InvalidRequest, NotFound, Overloaded, Unavailable
-from service.items import has_files
 from service.rpc.incoming import LARGE_BYTES, read_json
 from service.run import run as run_module
 from service.run.drain import Drain
@@ -143,36 +141,6 @@ async def test_prompts_are_rendered_in_places(tmp_path):
     await anext(events)
     assert await runner.count_tokens(run_of()) > 0
     await events.aclose()
-
-
-FILE = {"type": "input_file", "file_data": "data:text/plain;base64,eA=="}
-ITEMS = [
-    ({"role": "user", "content": [{"type": "input_text", "text": "x"}, FILE]}, True),
-    ({"type": "function_call_output", "call_id": "c", "output": [FILE]}, True),
-    ({"type": "custom_tool_call_output", "call_id": "c", "output": [FILE]}, True),
-    ({"type": "function_call_output", "call_id": "c", "output": "x"}, False),
-    ({"role": "user", "content": "x"}, False),
-    ({"type": "item_reference", "id": "x"}, False),
-    ({"type": "new"}, False),
-]
-
-
-@pytest.mark.parametrize(("item", "has"), ITEMS)
-async def test_files_are_read_in_a_thread_wherever_they_stand(item, has, tmp_path, monkeypatch):
-    read = decode(InputItem, json.dumps(item).encode())
-    assert has_files([InputItem(), read]) is has
-    threads = []
-
-    async def to_thread(work: Any, *args: Any) -> Any:
-        threads.append(work.__name__)
-        return [1]
-
-    monkeypatch.setattr(asyncio, "to_thread", to_thread)
-    runner = runner_of(tmp_path, Preparation())
-    monkeypatch.setattr(runner, "_rendered", lambda *_: [1])
-    run = Run(run_of().request, "resp_1", history=[read])
-    await runner.count_tokens(run)
-    assert len(threads) == has
 
 
 @pytest.mark.parametrize(("size_bytes", "threads"), [(LARGE_BYTES - 1, 0), (LARGE_BYTES, 1)])
