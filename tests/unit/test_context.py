@@ -45,7 +45,7 @@ async def test_each_response_is_read_once():
     store = Store()
     ids = [f"msg_{unique}i{i:04x}" for _ in range(100) for i in range(3) for unique in "ab"]
     request = referring(*ids)
-    await ContextReader(store, None, None).resolve_references(request, "me")
+    await ContextReader(store, None, None, None).resolve_references(request, "me")
     assert [each.message.id for each in request.input.items.items] == ids
     assert {each.message.content.text for each in request.input.items.items} == {"a", "b"}
     assert sorted(store.asked) == ["resp_a", "resp_b"]
