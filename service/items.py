@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from openresponses.v1.content_pb2 import (
@@ -74,21 +74,48 @@ def has_files(source: Input) -> bool:
     )
 
 
-def with_ids(items: Iterable[InputItem], unique: str) -> list[InputItem]:
+def with_ids(items: Iterable[InputItem], unique: str, path: str = "input") -> list[InputItem]:
     """Return copies of items as they are kept: each has an id, and a message's content is a list of parts.
 
-    `unique`: alphanumeric text that new ids are made from.
+    `unique`: alphanumeric text that new ids are made from. `path`: the request field that holds the items.
 
     Raises:
         InvalidRequest: an id is none; `param` is its path.
 
     """
-    return [_kept(item, unique, i) for i, item in enumerate(items)]
+    return [_kept(item, unique, i, path) for i, item in enumerate(items)]
+
+
+def check_unique(items: Iterable[InputItem], taken: Collection[str] = (), path: str = "input") -> None:
+    """Check that no id is given twice; items may have none. `path` as `with_ids`.
+
+    Raises:
+        InvalidRequest: an id is among `taken`, or has come before; `param` is its path.
+
+    """
+    seen: set[str] = set()
+    for i, item in enumerate(items):
+        # OpenAI's own words, which agents look for.
+        if (name := item_id(item)) and (name in taken or name in seen):
+            raise InvalidRequest(
+                f"Duplicate item found with id {name[:128]}. Remove duplicate items from your input and try "
+                "again.",
+                param=f"{path}[{i}].id",
+            )
+        seen.add(name)
+
+
+def with_new_id(item: InputItem, unique: str) -> InputItem:
+    """Return a copy of an item under another id. `unique` as `with_ids`."""
+    renamed = InputItem()
+    renamed.CopyFrom(item)
+    _member(renamed).id = _new_id(item, unique)
+    return renamed
 
 
 def item_id(item: InputItem) -> str:
-    """Return the id of an item that is kept."""
-    return str(_member(item).id)
+    """Return an item's id; the empty text where it has none."""
+    return str(_member(item).id) if item.WhichOneof("item") and not item.HasField("unknown") else ""
 
 
 def response_id_of(kept_item_id: str) -> str:
@@ -101,7 +128,11 @@ def _member(item: InputItem) -> Any:
     return getattr(item, item.WhichOneof("item") or "")
 
 
-def _kept(item: InputItem, unique: str, index: int) -> InputItem:
+def _new_id(item: InputItem, unique: str) -> str:
+    return f"{_ID_PREFIXES.get(item.WhichOneof('item') or '', 'item')}_{unique}"
+
+
+def _kept(item: InputItem, unique: str, index: int, path: str) -> InputItem:
     kept = InputItem()
     kept.CopyFrom(item)
     if not item.WhichOneof("item") or item.HasField("unknown"):
@@ -109,10 +140,10 @@ def _kept(item: InputItem, unique: str, index: int) -> InputItem:
         return kept
     member = _member(kept)
     if not member.id:
-        member.id = f"{_ID_PREFIXES.get(item.WhichOneof('item') or '', 'item')}_{unique}i{index:04x}"
+        member.id = _new_id(item, f"{unique}i{index:04x}")
     elif not is_id(member.id):
         raise InvalidRequest(
-            f"input[{index}].id must be 1 to 128 printable ASCII characters.", param=f"input[{index}].id"
+            f"{path}[{index}].id must be 1 to 128 printable ASCII characters.", param=f"{path}[{index}].id"
         )
     if kept.HasField("message"):
         _complete_message(kept.message)

@@ -14,9 +14,9 @@ from openresponses.v1.status_pb2 import (
 
 from service.api.sealing import Sealer
 from service.errors import InvalidRequest, NotFound
-from service.items import as_input_item, item_id, response_id_of
+from service.items import as_input_item, as_items, item_id, response_id_of
 from service.store.conversations import ConversationStore
-from service.store.responses import Chain, ResponseStore, Stored
+from service.store.responses import ResponseStore, Stored
 
 
 class ContextReader:
@@ -27,33 +27,34 @@ class ContextReader:
         self._conversations = conversations
         self._sealer = sealer
 
-    async def history(self, request: CreateResponseRequest, owner: str) -> tuple[Chain, list[InputItem]]:
-        """Return the responses that a request continues, and the items that come before its input.
+    async def history(self, request: CreateResponseRequest, owner: str) -> list[InputItem]:
+        """Return the items that come before a request's input.
 
         Raises:
             NotFound: what it names does not exist, or belongs to somebody else.
-            InvalidRequest: it names both, or a response that has not ended.
+            InvalidRequest: it names both, or a response that has not ended; or the conversation is full, or
+                has an item of the input already.
 
         """
         conversation_id = _conversation_id(request)
         if not request.previous_response_id and not conversation_id:
-            return Chain(), []
+            return []
         if request.previous_response_id and conversation_id:
             raise InvalidRequest(
                 "previous_response_id and conversation cannot both be set: choose one.",
                 param="previous_response_id",
             )
         if conversation_id:
-            items = await self._conversations.items(owner, conversation_id)
-            return Chain(), list(self._readable(items, owner, "conversation"))
+            items = await self._conversations.history(owner, conversation_id, as_items(request.input))
+            return list(self._readable(items, owner, "conversation"))
         chain = await self._store.chain(owner, request.previous_response_id)
-        if chain.responses[-1].response.status in (RESPONSE_STATUS_QUEUED, RESPONSE_STATUS_IN_PROGRESS):
+        if chain[-1].response.status in (RESPONSE_STATUS_QUEUED, RESPONSE_STATUS_IN_PROGRESS):
             raise InvalidRequest(
                 "The previous response has not ended yet: wait for it, or cancel it.",
                 param="previous_response_id",
             )
-        items = [item for stored in chain.responses for item in _items(stored)]
-        return chain, list(self._readable(items, owner, "previous_response_id"))
+        items = [item for stored in chain for item in _items(stored)]
+        return list(self._readable(items, owner, "previous_response_id"))
 
     async def resolve_references(self, request: CreateResponseRequest, owner: str) -> None:
         """Put the items that a request's input refers to in the place of the references.
