@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from openresponses.v1.content_pb2 import (
@@ -14,12 +14,16 @@ from openresponses.v1.content_pb2 import (
     OutputText,
 )
 from openresponses.v1.item_pb2 import ROLE_ASSISTANT, ROLE_USER, Input, InputItem, InputMessage, OutputItem
-from openresponses.v1.status_pb2 import ITEM_STATUS_COMPLETED, ITEM_STATUS_UNSPECIFIED
+from openresponses.v1.status_pb2 import (
+    ITEM_STATUS_COMPLETED,
+    ITEM_STATUS_INCOMPLETE,
+    ITEM_STATUS_UNSPECIFIED,
+)
 
 from service.errors import InvalidRequest
 
 _ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
-_ID_PREFIXES: Final = {
+ID_PREFIXES: Final = {
     "message": "msg",
     "reasoning": "rs",
     "function_call": "fc",
@@ -53,6 +57,19 @@ def as_input_item(item: OutputItem) -> InputItem:
     return InputItem(message=message)
 
 
+def as_later_input(output: Iterable[OutputItem]) -> Iterator[InputItem]:
+    """Yield a response's output as the input of a later request; a call that was cut off is left out.
+
+    Nobody could answer it.
+    """
+    for item in output:
+        member = item.WhichOneof("item")
+        if member not in ("function_call", "custom_tool_call") or (
+            getattr(item, member).status != ITEM_STATUS_INCOMPLETE
+        ):
+            yield as_input_item(item)
+
+
 def as_items(source: Input) -> list[InputItem]:
     """Return an input as items: a text is a message of the user."""
     if source.WhichOneof("input") == "text":
@@ -65,25 +82,16 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def has_files(source: Input) -> bool:
-    """Whether a message of an input holds a file."""
-    return any(
-        part.HasField("input_file")
-        for item in source.items.items
-        for part in item.message.content.parts.parts
-    )
-
-
 def with_ids(items: Iterable[InputItem], unique: str, path: str = "input") -> list[InputItem]:
     """Return copies of items as they are kept: each has an id, and a message's content is a list of parts.
 
-    `unique`: alphanumeric text that new ids are made from. `path`: the request field that holds the items.
+    `unique`: alphanumeric text that new ids are made from; `path` names the list that the items are.
 
     Raises:
         InvalidRequest: an id is none; `param` is its path.
 
     """
-    return [_kept(item, unique, i, path) for i, item in enumerate(items)]
+    return [_kept(item, f"{unique}i{i:04x}", f"{path}[{i}]") for i, item in enumerate(items)]
 
 
 def check_unique(items: Iterable[InputItem], taken: Collection[str] = (), path: str = "input") -> None:
@@ -129,10 +137,10 @@ def _member(item: InputItem) -> Any:
 
 
 def _new_id(item: InputItem, unique: str) -> str:
-    return f"{_ID_PREFIXES.get(item.WhichOneof('item') or '', 'item')}_{unique}"
+    return f"{ID_PREFIXES.get(item.WhichOneof('item') or '', 'item')}_{unique}"
 
 
-def _kept(item: InputItem, unique: str, index: int, path: str) -> InputItem:
+def _kept(item: InputItem, unique: str, path: str) -> InputItem:
     kept = InputItem()
     kept.CopyFrom(item)
     if not item.WhichOneof("item") or item.HasField("unknown"):
@@ -140,11 +148,9 @@ def _kept(item: InputItem, unique: str, index: int, path: str) -> InputItem:
         return kept
     member = _member(kept)
     if not member.id:
-        member.id = _new_id(item, f"{unique}i{index:04x}")
+        member.id = _new_id(item, unique)
     elif not is_id(member.id):
-        raise InvalidRequest(
-            f"{path}[{index}].id must be 1 to 128 printable ASCII characters.", param=f"{path}[{index}].id"
-        )
+        raise InvalidRequest(f"{path}.id must be 1 to 128 printable ASCII characters.", param=f"{path}.id")
     if kept.HasField("message"):
         _complete_message(kept.message)
     return kept

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
+
+from openresponses.v1.item_pb2 import InputItem
 
 from service.api.background import Background
 from service.api.compaction import Compactor
@@ -18,6 +21,8 @@ from service.dialect.base import Dialect
 from service.dialect.chat.dialect import ChatDialect
 from service.dialect.harmony.dialect import HarmonyDialect
 from service.engine.base import Engine
+from service.files.file_reader import FileReader
+from service.files.pdf_reader import PdfReader
 from service.metrics import Metrics
 from service.run.drain import Drain
 from service.run.interval import AdaptiveBounds, AdaptiveInterval, Interval
@@ -75,11 +80,17 @@ async def wire(settings: Settings, engine: Engine, database: Database, metrics: 
         lease_s=settings.lease_s,
         silence_s=settings.keepalive_s,
     )
-    context = ContextReader(store, conversation_store, sealer)
+    context = ContextReader(store, conversation_store, sealer, FileReader(PdfReader()))
+
+    async def check(items: Sequence[InputItem], owner: str) -> None:
+        opened = [InputItem.FromString(item.SerializeToString()) for item in items]
+        await context.open_up(opened, owner, "items")
+        dialect.check_items(opened)
+
     responses = Responses(runner, store, context, background, sealer, _new_id)
     return Parts(
         responses=responses,
-        conversations=Conversations(conversation_store, dialect.check_items, time.time),
+        conversations=Conversations(conversation_store, check, time.time),
         compactor=Compactor(responses, sealer, _new_id, time.time),
         background=background,
         interval=interval,

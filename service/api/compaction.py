@@ -11,6 +11,7 @@ from typing import Final
 from openresponses.v1.item_pb2 import ROLE_USER, Compaction, InputItem
 from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
+from openresponses.v1.status_pb2 import RESPONSE_STATUS_COMPLETED
 from openresponses.v1.stored_pb2 import CompactedResponse
 
 from service.api.responses import Responses
@@ -40,7 +41,7 @@ class Compactor:
         """Return the user's messages of the input, and the conversation's summary.
 
         Raises:
-            EngineFailed: the model wrote no summary.
+            EngineFailed: the model wrote no summary, or not to its end.
             ServiceError: the request is refused.
 
         """
@@ -55,6 +56,10 @@ class Compactor:
         if request.HasField("previous_response_id"):
             asking.previous_response_id = request.previous_response_id
         response = await self._responses.create(asking, owner)
+        if response.status != RESPONSE_STATUS_COMPLETED:
+            raise EngineFailed(
+                "The model's summary is longer than it may write. Try again, or shorten the input."
+            )
         if not (summary := _text(response)):
             raise EngineFailed("The model has written no summary. Try again.")
         compaction = Compaction(id=f"cmp_{unique}", encrypted_content=self._sealer.seal(owner, summary))

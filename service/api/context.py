@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.service_pb2 import CreateResponseRequest
-from openresponses.v1.status_pb2 import (
-    ITEM_STATUS_INCOMPLETE,
-    RESPONSE_STATUS_IN_PROGRESS,
-    RESPONSE_STATUS_QUEUED,
-)
+from openresponses.v1.status_pb2 import RESPONSE_STATUS_IN_PROGRESS, RESPONSE_STATUS_QUEUED
 
 from service.api.sealing import Sealer
 from service.errors import InvalidRequest, NotFound
-from service.items import as_input_item, as_items, item_id, response_id_of
+from service.files.file_reader import FileReader
+from service.items import as_items, as_later_input, item_id, response_id_of
 from service.store.conversations import ConversationStore
 from service.store.responses import ResponseStore, Stored
+
+MAX_REFERRED_RESPONSES: Final = 100
+"""Most responses that the item references of one request may lead to."""
 
 
 class ContextReader:
     """Reads what requests build on."""
 
-    def __init__(self, store: ResponseStore, conversations: ConversationStore, sealer: Sealer) -> None:
+    def __init__(
+        self, store: ResponseStore, conversations: ConversationStore, sealer: Sealer, files: FileReader
+    ) -> None:
         self._store = store
         self._conversations = conversations
         self._sealer = sealer
+        self._files = files
 
     async def history(self, request: CreateResponseRequest, owner: str) -> list[InputItem]:
         """Return the items that come before a request's input.
@@ -46,7 +50,7 @@ class ContextReader:
             )
         if conversation_id:
             items = await self._conversations.history(owner, conversation_id, as_items(request.input))
-            return list(self._readable(items, owner, "conversation"))
+            return await self._readable(items, owner, "conversation")
         chain = await self._store.chain(owner, request.previous_response_id)
         if chain[-1].response.status in (RESPONSE_STATUS_QUEUED, RESPONSE_STATUS_IN_PROGRESS):
             raise InvalidRequest(
@@ -54,19 +58,30 @@ class ContextReader:
                 param="previous_response_id",
             )
         items = [item for stored in chain for item in _items(stored)]
-        return list(self._readable(items, owner, "previous_response_id"))
+        return await self._readable(items, owner, "previous_response_id")
 
     async def resolve_references(self, request: CreateResponseRequest, owner: str) -> None:
         """Put the items that a request's input refers to in the place of the references.
 
         Raises:
             NotFound: there is no such item that belongs to `owner`; `param` is its path.
+            InvalidRequest: they lead to too many responses.
 
         """
+        referred: dict[str, dict[str, InputItem]] = {}
         for i, item in enumerate(request.input.items.items):
             if item.HasField("item_reference"):
                 wanted = item.item_reference.id
-                found = await self._find(owner, wanted)
+                response_id = response_id_of(wanted)
+                if response_id not in referred:
+                    if len(referred) == MAX_REFERRED_RESPONSES:
+                        raise InvalidRequest(
+                            f"input may refer to items of {MAX_REFERRED_RESPONSES} responses at most: send "
+                            "the items themselves.",
+                            param="input",
+                        )
+                    referred[response_id] = await self._items_by_id(owner, response_id)
+                found = referred[response_id].get(wanted)
                 if found is None:
                     raise NotFound(
                         f"input[{i}] refers to the item {wanted[:100]!r}, which is not kept here: send the "
@@ -76,20 +91,35 @@ class ContextReader:
                     )
                 item.CopyFrom(found)
 
-    def open_seals(self, request: CreateResponseRequest, owner: str) -> None:
-        """Put what is sealed in a request's input into the open, for the prompt.
+    async def open_up(self, items: Sequence[InputItem], owner: str, path: str = "input") -> None:
+        """Put what a client sends sealed, or as files, into the open, for the prompt.
 
         Raises:
-            InvalidRequest: something cannot be opened; `param` is its path.
+            InvalidRequest: something cannot be opened or read; `param` is its path under `path`.
+            Overloaded: too many documents wait to be read.
 
         """
-        for i, item in enumerate(request.input.items.items):
-            self._open(item, owner, f"input[{i}]")
+        for i, item in enumerate(items):
+            self._open(item, owner, f"{path}[{i}]")
+        await self._files.read(items, path)
 
-    def _readable(self, items: Iterable[InputItem], owner: str, path: str) -> Iterator[InputItem]:
+    async def _readable(self, items: Iterable[InputItem], owner: str, path: str) -> list[InputItem]:
+        """Return kept items with their seals opened and their files read.
+
+        A thought whose key is gone is left out, since no client could mend that; without a summary, though,
+        there is nothing to go on from.
+        """
+        readable = []
         for item in items:
-            self._open(item, owner, path)
-            yield item
+            try:
+                self._open(item, owner, path)
+            except InvalidRequest:
+                if not item.HasField("reasoning"):
+                    raise
+                continue
+            readable.append(item)
+        await self._files.read(readable, path)
+        return readable
 
     def _open(self, item: InputItem, owner: str, path: str) -> None:
         if item.reasoning.encrypted_content:
@@ -100,12 +130,12 @@ class ContextReader:
             sealed = item.compaction.encrypted_content
             item.compaction.encrypted_content = self._sealer.open(owner, sealed, f"{path}.encrypted_content")
 
-    async def _find(self, owner: str, wanted: str) -> InputItem | None:
+    async def _items_by_id(self, owner: str, response_id: str) -> dict[str, InputItem]:
         try:
-            stored = await self._store.get(owner, response_id_of(wanted))
+            stored = await self._store.get(owner, response_id)
         except NotFound:
-            return None
-        return next((item for item in _items(stored) if item_id(item) == wanted), None)
+            return {}
+        return {item_id(item): item for item in _items(stored)}
 
 
 def _conversation_id(request: CreateResponseRequest) -> str:
@@ -114,8 +144,5 @@ def _conversation_id(request: CreateResponseRequest) -> str:
 
 
 def _items(stored: Stored) -> Iterator[InputItem]:
-    """Yield a response's items as input; a call that was cut off is none, since nobody could answer it."""
     yield from stored.input
-    for item in stored.response.output:
-        if not item.HasField("function_call") or item.function_call.status != ITEM_STATUS_INCOMPLETE:
-            yield as_input_item(item)
+    yield from as_later_input(stored.response.output)

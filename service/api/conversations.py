@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from openresponses.v1.conversation_pb2 import (
@@ -25,7 +25,7 @@ MAX_NEW_ITEMS: Final = 20
 
 
 class Conversations:
-    """Looks after conversations. `check` raises InvalidRequest for items that no prompt could hold.
+    """Looks after conversations. `check` raises InvalidRequest where no prompt could hold an owner's items.
 
     Unless said otherwise, every method raises NotFound when there is no such conversation that belongs to
     `owner`.
@@ -34,7 +34,7 @@ class Conversations:
     def __init__(
         self,
         store: ConversationStore,
-        check: Callable[[Sequence[InputItem]], None],
+        check: Callable[[Sequence[InputItem], str], Awaitable[None]],
         clock: Callable[[], float],
     ) -> None:
         """`clock` gives Unix time in seconds."""
@@ -51,7 +51,7 @@ class Conversations:
         """
         check_metadata(request.metadata)
         if request.items:
-            self._check_items(request.items)
+            await self._check_items(request.items, owner)
         return await self._store.create(owner, request.items, dict(request.metadata), int(self._clock()))
 
     async def get(self, conversation_id: str, owner: str) -> ConversationResource:
@@ -78,7 +78,7 @@ class Conversations:
         """
         if not request.items:
             raise InvalidRequest("items is missing: send a list of items.", param="items")
-        self._check_items(request.items)
+        await self._check_items(request.items, owner)
         added = await self._store.add(owner, request.conversation_id, request.items)
         return item_list(added, has_more=False)
 
@@ -101,7 +101,7 @@ class Conversations:
         """Remove one item, and return the conversation. Raises NotFound when there is none."""
         return await self._store.delete_item(owner, conversation_id, wanted)
 
-    def _check_items(self, items: Sequence[InputItem]) -> None:
+    async def _check_items(self, items: Sequence[InputItem], owner: str) -> None:
         if len(items) > MAX_NEW_ITEMS:
             raise InvalidRequest(f"items may hold {MAX_NEW_ITEMS} items at most.", param="items")
-        self._check(items)
+        await self._check(items, owner)

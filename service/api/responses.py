@@ -169,7 +169,7 @@ class Responses:
         history = await self._context.history(request, owner)
         await self._context.resolve_references(request, owner)
         kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
-        self._context.open_seals(request, owner)
+        await self._context.open_up(request.input.items.items, owner)
         run = Run(
             request,
             f"resp_{unique}",

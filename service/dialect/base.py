@@ -101,6 +101,8 @@ class Dialect(Protocol):
     def render(self, request: CreateResponseRequest, history: Sequence[InputItem] = ()) -> list[int]:
         """Return the prompt tokens, up to where the model goes on. `history` comes before the input.
 
+        Files have become text before. What the history holds and cannot be rendered is left out.
+
         Raises:
             InvalidRequest: an input item cannot be rendered; `param` names it.
 

@@ -74,6 +74,8 @@ class Completion:
         self._loop = asyncio.get_running_loop()
         # Bounded by the request's own limit of tokens.
         self._chunks: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
+        self._finished = False
+        self._fault: BaseException | None = None
         self._left = threading.Event()
 
     def leave(self) -> None:
@@ -87,8 +89,9 @@ class Completion:
         self._loop.call_soon_threadsafe(self._chunks.put_nowait, chunk)
         return False
 
-    def end(self) -> None:
-        """Say, in the event loop, that the runtime is done."""
+    def end(self, fault: BaseException | None) -> None:
+        """Say, in the event loop, that the runtime is done; with `fault`, that it broke."""
+        self._fault = fault
         self._chunks.put_nowait(None)
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -120,9 +123,13 @@ class Completion:
                 raise EngineFailed(_refusal(chunk["error"]))
             self.cached_tokens = chunk.get("prompt_progress", {}).get("cache", self.cached_tokens)
             for choice in chunk.get("choices", ()):
-                if choice.get("finish_reason") == "length":
-                    self.truncated = True
+                if reason := choice.get("finish_reason"):
+                    self._finished = True
+                    self.truncated = reason == "length"
                 yield choice
+        if self._fault or not self._finished:
+            # An end that nobody announced is no end of the text.
+            raise EngineFailed(_refusal({})) from self._fault
 
 
 class LlamaRuntime:
@@ -235,11 +242,9 @@ class LlamaRuntime:
     ) -> AsyncGenerator[Completion, None]:
         completion = Completion()
         work = asyncio.get_running_loop().run_in_executor(self._threads, handler, body, completion.take)
-        work.add_done_callback(lambda _: completion.end())
+        work.add_done_callback(lambda work: completion.end(work.exception()))
         try:
             yield completion
-            if work.done() and (fault := work.exception()):
-                raise EngineFailed(_refusal({})) from fault
         finally:
             completion.leave()
             await asyncio.wait([work])

@@ -36,10 +36,10 @@ def read_keys(path: Path) -> frozenset[str]:
 
     """
     try:
-        lines = path.read_text().splitlines()
+        lines = [line.strip() for line in path.read_text().splitlines()]
     except (OSError, UnicodeError) as error:
         raise StartupError(f"The file of API keys {path} cannot be read. See --api-keys-file.") from error
-    keys = frozenset(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    keys = frozenset(line for line in lines if line and not line.startswith("#"))
     if not keys:
         raise StartupError(f"The file {path} holds no API key. See --api-keys-file.")
     return keys

@@ -25,14 +25,14 @@ async def deliver(
     """Write every message of every batch, each as soon as the client has room for it.
 
     Raises:
-        ReaderStalled: the client has left a batch unread for `max_stall_s`, give or take a quarter.
+        ReaderStalled: the client has left a message unread for `max_stall_s`, give or take a quarter.
 
     """
     watch = _StallWatch(max_stall_s)
     try:
         async for messages in batches:
-            watch.begin()
             for message in messages:
+                watch.begin()
                 await context.write(message)
             watch.end()
     except asyncio.CancelledError:

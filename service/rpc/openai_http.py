@@ -9,7 +9,7 @@ that of the typed face.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -45,6 +45,8 @@ _JSON: Final = "application/json"
 _EVENT_STREAM: Final = "text/event-stream"
 # Server-sent events ignore lines that begin with a colon; proxies and clients see a live connection.
 _KEEPALIVE: Final = b": keepalive\n\n"
+_MAX_BODY_EVENTS: Final = 64
+"""Events to a message. A log that is read again brings many: a slow client gets them in pieces."""
 
 
 class OpenAIHttpServicer(OpenAIHttpServiceServicer):
@@ -219,10 +221,19 @@ def _page(request: http.ListInputItemsHttpRequest | http.ListItemsHttpRequest) -
 
 async def _bodies(
     batches: AsyncIterator[list[ResponseStreamEvent]],
-) -> AsyncGenerator[tuple[HttpBody], None]:
+) -> AsyncGenerator[Iterable[HttpBody], None]:
     async for events in batches:
-        data = server_sent_events(events) if events else _KEEPALIVE
-        yield (HttpBody(content_type=_EVENT_STREAM, data=data),)
+        if events:
+            yield (
+                HttpBody(content_type=_EVENT_STREAM, data=server_sent_events(some))
+                for some in _pieces(events)
+            )
+        else:
+            yield (HttpBody(content_type=_EVENT_STREAM, data=_KEEPALIVE),)
+
+
+def _pieces(events: Sequence[ResponseStreamEvent]) -> Iterator[Sequence[ResponseStreamEvent]]:
+    return (events[at : at + _MAX_BODY_EVENTS] for at in range(0, len(events), _MAX_BODY_EVENTS))
 
 
 def server_sent_events(events: Iterable[ResponseStreamEvent]) -> bytes:

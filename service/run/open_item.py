@@ -17,13 +17,14 @@ from openresponses.v1.item_pb2 import (
 from openresponses.v1.status_pb2 import ItemStatus
 
 from service.dialect.base import Kind
+from service.items import ID_PREFIXES
 
-_ID_PREFIXES: Final = {
-    Kind.REASONING: "rs",
-    Kind.PREAMBLE: "msg",
-    Kind.ANSWER: "msg",
-    Kind.FUNCTION_CALL: "fc",
-    Kind.CUSTOM_CALL: "ctc",
+_ITEMS: Final = {
+    Kind.REASONING: "reasoning",
+    Kind.PREAMBLE: "message",
+    Kind.ANSWER: "message",
+    Kind.FUNCTION_CALL: "function_call",
+    Kind.CUSTOM_CALL: "custom_tool_call",
 }
 _PHASES: Final = {Kind.PREAMBLE: "commentary", Kind.ANSWER: "final_answer"}
 
@@ -45,7 +46,7 @@ class OpenItem:
         """`name` and `namespace`: of the tool, where the item is a call."""
         self.kind = kind
         self.index = index
-        self.id = f"{_ID_PREFIXES[kind]}_{unique}{index:04x}"
+        self.id = f"{ID_PREFIXES[_ITEMS[kind]]}_{unique}{index:04x}"
         self.texts: list[str] = []
         self.logprobs: list[Logprob] = []
         self.hidden = kind is Kind.REASONING and hides_reasoning

@@ -23,7 +23,7 @@ from service.dialect.base import Dialect
 from service.dialect.callable_tools import callable_tools
 from service.engine.base import Engine, GenerationRequest, ModelInfo, find_model
 from service.errors import InvalidRequest, ServiceError
-from service.items import as_items, has_files
+from service.items import as_items
 from service.run.answer_format import AnswerFormat, answer_format
 from service.run.builder import ResponseBuilder
 from service.run.calls import CallReader
@@ -135,10 +135,14 @@ class ResponseRunner:
             yield builder.take()
             try:
                 async for flush in flushes:
+                    if not flush.token_ids and flush.finish_reason is None:
+                        # A silence: the response may still be queued.
+                        yield []
+                        continue
                     turn.feed(flush)
                     if turn.over:
                         break
-                    if (events := builder.take()) or not flush.token_ids:
+                    if events := builder.take():
                         yield events
                 turn.end()
             except ServiceError as fault:
@@ -164,9 +168,9 @@ class ResponseRunner:
         model = find_model(self._engine, request.model)
         validate(request, model, self._stream.limits)
         size = request.ByteSize() + sum(item.ByteSize() for item in run.history)
-        if size < _LONG_REQUEST_BYTES and not has_files(request.input):
+        if size < _LONG_REQUEST_BYTES:
             return model, self._rendered(run, model)
-        # Takes tenths of a second for megabytes, or for documents: other streams go on meanwhile.
+        # Takes tenths of a second for megabytes: other streams go on meanwhile.
         return model, await asyncio.to_thread(self._rendered, run, model)
 
     def _rendered(self, run: Run, model: ModelInfo) -> list[int]:

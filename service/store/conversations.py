@@ -17,7 +17,7 @@ from sqlalchemy import delete, false, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import InvalidRequest, NotFound
-from service.items import as_input_item, check_unique, is_id, item_id, with_ids, with_new_id
+from service.items import as_later_input, check_unique, is_id, item_id, with_ids, with_new_id
 from service.store.database import Database
 from service.store.tables import CONVERSATION_ITEMS, CONVERSATIONS
 
@@ -129,7 +129,7 @@ class ConversationStore:
         conversation_id = response.conversation.id
         if not conversation_id or not await _is_there(connection, owner, conversation_id):
             return
-        turn = [*items, *map(as_input_item, response.output)]
+        turn = [*items, *as_later_input(response.output)]
         taken = await _taken(connection, conversation_id, turn)
         for i, item in enumerate(turn):
             if item_id(item) in taken:

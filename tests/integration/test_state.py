@@ -349,7 +349,7 @@ def test_a_conversation_is_read_and_added_to(client):
         ([{"role": "user", "content": "Hi"}] * 21, "items"),
         ([{"role": "user"}], "items[0].content"),
         ([{"role": "user", "content": "Hi"}, {"type": "brand_new"}], "items[1]"),
-        ([{"role": "user", "content": "Hi", "id": "no spaces"}], "input[0].id"),
+        ([{"role": "user", "content": "Hi", "id": "no spaces"}], "items[0].id"),
     ],
 )
 def test_wrong_items_are_refused_before_they_are_kept(client, items, param):

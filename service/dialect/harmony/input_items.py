@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, assert_never
 
 import orjson
@@ -24,7 +25,6 @@ from openresponses.v1.item_pb2 import (
 )
 
 from service.dialect.callable_tools import CUSTOM_INPUT
-from service.dialect.file_text import file_text
 from service.dialect.harmony.message import Message
 from service.errors import InvalidRequest
 
@@ -37,6 +37,10 @@ _AUTHORS: Final = {
 }
 _CHANNELS: Final = {"": "final", "final_answer": "final", "commentary": "commentary"}
 _COMPACTED: Final = "Summary of the conversation so far:\n\n"
+_KINDS: Final = (
+    "message, reasoning, function_call, function_call_output, custom_tool_call, custom_tool_call_output, "
+    "compaction"
+)
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.\-]")
 
 MAX_NAME_CHARACTERS: Final = 1024
@@ -46,12 +50,18 @@ MAX_NAME_CHARACTERS: Final = 1024
 def input_messages(source: Input, history: Sequence[InputItem] = ()) -> list[Message]:
     """Return the history and the input as messages.
 
+    What is kept and cannot stand in a prompt (any more) is left out, such as the output of a call that was
+    deleted: no client could mend it.
+
     Raises:
-        InvalidRequest: there is none, or an item cannot be rendered; `param` is its path.
+        InvalidRequest: there is none, or an item of the input cannot be rendered; `param` is its path.
 
     """
     reader = _ItemReader()
-    before = [message for item in history for message in reader.messages(item, "previous_response_id")]
+    before: list[Message] = []
+    for item in history:
+        with suppress(InvalidRequest):
+            before += reader.messages(item, "history")
     match source.WhichOneof("input"):
         case "text" if source.text:
             return [*before, Message("user", source.text)]
@@ -74,15 +84,24 @@ def check_items(items: Sequence[InputItem]) -> None:
         InvalidRequest: one cannot; `param` is its path.
 
     """
+    reader = _ItemReader(_KINDS)
     for i, item in enumerate(items):
-        if item.WhichOneof("item") not in ("function_call_output", "custom_tool_call_output"):
-            _ItemReader().messages(item, f"items[{i}]")
+        path = f"items[{i}]"
+        match item.WhichOneof("item"):
+            case "function_call_output":
+                _check_output(item.function_call_output, path)
+            case "custom_tool_call_output":
+                _check_output(item.custom_tool_call_output, path)
+            case _:
+                reader.messages(item, path)
 
 
 class _ItemReader:
     """Reads items in order, remembering the calls that outputs refer to."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: str = f"{_KINDS} or item_reference") -> None:
+        """`kinds`: what is accepted, for those who send something else."""
+        self._kinds = kinds
         self._names: dict[str, str] = {}
         """The recipients of the calls so far, by call_id."""
         self._answered: set[str] = set()
@@ -106,12 +125,7 @@ class _ItemReader:
             case "custom_tool_call_output":
                 return [self._output(item.custom_tool_call_output, path)]
             case other:
-                raise _unsupported(
-                    path,
-                    item.unknown.type if other == "unknown" else other,
-                    "message, reasoning, function_call, function_call_output, custom_tool_call, "
-                    "custom_tool_call_output, compaction or item_reference",
-                )
+                raise _unsupported(path, item.unknown.type if other == "unknown" else other, self._kinds)
 
     def _call(self, call: FunctionCall | CustomToolCall, arguments: str, path: str) -> Message:
         if not 0 < len(call.name) <= MAX_NAME_CHARACTERS or len(call.namespace) > MAX_NAME_CHARACTERS:
@@ -138,6 +152,12 @@ class _ItemReader:
             )
         self._answered.add(output.call_id)
         return Message(name, _text(output.output, f"{path}.output"), "commentary", "assistant")
+
+
+def _check_output(output: FunctionCallOutput | CustomToolCallOutput, path: str) -> None:
+    if not output.call_id:
+        raise InvalidRequest(f"{path}.call_id must be that of the call.", param=f"{path}.call_id")
+    _text(output.output, f"{path}.output")
 
 
 def _message(message: InputMessage, path: str) -> Message:
@@ -181,8 +201,6 @@ def _part_text(part: InputContentPart, path: str) -> str:
             return part.output_text.text
         case "refusal":
             return part.refusal.refusal
-        case "input_file":
-            return file_text(part.input_file, path)
         case "input_image":
             raise InvalidRequest(
                 f"{path} is an image, and the models here read text only: leave it out.",

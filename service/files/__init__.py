@@ -1,0 +1,1 @@
+"""Files that requests bring along: read as text before anything else sees them."""

@@ -1,0 +1,113 @@
+"""PDF documents as text, each read by a process that may use only so much."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from typing import Final
+
+from service.errors import InvalidRequest, Overloaded
+from service.files.pdf_text import Outcome
+
+MAX_PDF_PAGES: Final = 500
+MAX_PDF_CPU_S: Final = 20
+"""Most seconds that a document's reading may take."""
+MAX_PDF_MEMORY_BYTES: Final = 2**30
+MAX_FILE_CHARACTERS: Final = 2_000_000
+"""Most characters of a file's text: more than fits a context."""
+
+_PROGRAM: Final = Path(__file__).with_name("pdf_text.py")
+_READERS: Final = 2
+"""Documents that are read at once."""
+_MAX_WAITING: Final = 32
+"""Documents that may wait for a reader."""
+_MAX_KEPT_CHARACTERS: Final = 8_000_000
+"""Of the texts that are kept: a conversation brings its documents again with every turn."""
+# The processor's seconds are limited by the kernel; a busy machine may need several to give one.
+_PATIENCE: Final = 4
+
+
+class PdfReader:
+    """Reads documents, a few at once, and remembers the texts of the last ones."""
+
+    def __init__(self, *, max_cpu_s: int = MAX_PDF_CPU_S) -> None:
+        """`max_cpu_s`: seconds of the processor that a document may take."""
+        self._max_cpu_s = max_cpu_s
+        self._readers = asyncio.Semaphore(_READERS)
+        self._waiting = 0
+        self._texts: OrderedDict[bytes, str] = OrderedDict()
+        self._kept_characters = 0
+
+    async def text(self, document: bytes, path: str) -> str:
+        """Return a document's text, page by page.
+
+        Raises:
+            InvalidRequest: it cannot be read, or not within the limits; `param` is `path`.
+            Overloaded: too many documents wait.
+
+        """
+        key = hashlib.sha256(document).digest()
+        known = self._texts.get(key)
+        if known is not None:
+            self._texts.move_to_end(key)
+            return known
+        if self._waiting >= _MAX_WAITING:
+            raise Overloaded("Too many documents wait to be read. Try again.", retry_after_s=5)
+        self._waiting += 1
+        try:
+            await self._readers.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            text = await self._read(document, path)
+        finally:
+            self._readers.release()
+        self._keep(key, text)
+        return text
+
+    async def _read(self, document: bytes, path: str) -> str:
+        limits = (MAX_PDF_PAGES, MAX_FILE_CHARACTERS, self._max_cpu_s, MAX_PDF_MEMORY_BYTES)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(_PROGRAM),
+            *map(str, limits),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            async with asyncio.timeout(self._max_cpu_s * _PATIENCE):
+                output, _ = await process.communicate(document)
+        except TimeoutError:
+            output = b""
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        match process.returncode:
+            case Outcome.READ:
+                return output.decode()
+            case Outcome.TOO_MANY_PAGES:
+                raise _refused(path, f"may have {MAX_PDF_PAGES} pages at most")
+            case Outcome.TOO_LONG:
+                raise _refused(path, f"may have {MAX_FILE_CHARACTERS} characters at most")
+            case Outcome.UNREADABLE:
+                raise _refused(path, "is not a PDF document that can be read")
+            case _:
+                raise _refused(path, f"is a PDF document that cannot be read within {self._max_cpu_s} s")
+
+    def _keep(self, key: bytes, text: str) -> None:
+        if key in self._texts:
+            return
+        self._texts[key] = text
+        self._kept_characters += len(text)
+        while self._kept_characters > _MAX_KEPT_CHARACTERS:
+            _, forgotten = self._texts.popitem(last=False)
+            self._kept_characters -= len(forgotten)
+
+
+def _refused(path: str, what: str) -> InvalidRequest:
+    return InvalidRequest(f"{path} {what}: send less of it, or its text.", param=path)
