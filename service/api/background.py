@@ -21,7 +21,7 @@ from openresponses.v1.item_pb2 import InputItem, OutputItem
 from openresponses.v1.response_pb2 import Response
 
 from service.errors import NotFound
-from service.store.ending import cancelled, done_items, ended_response
+from service.store.ending import cancelled, done_items
 from service.store.event_log import Ended, EventLog
 from service.store.responses import ResponseStore
 
@@ -141,9 +141,9 @@ class Background:
             try:
                 async for events in batches:
                     if events:
-                        await self._log.append(response_id, events)
+                        ended = await self._log.append(response_id, events)
                         self._wake(response_id)
-                        if ended_response(events[-1]):
+                        if ended:
                             return
             except Ended:
                 _log.info("response %s was ended by somebody else", response_id)

@@ -10,7 +10,7 @@ from openresponses.v1.stored_pb2 import ItemList, Page
 
 from service.errors import InvalidRequest
 from service.items import item_id
-from service.store.conversations import PageBounds, not_in_list
+from service.store.pages import PageBounds, not_in_list
 
 MAX_PAGE_ITEMS: Final = 100
 DEFAULT_PAGE_ITEMS: Final = 20

@@ -7,38 +7,26 @@ is deleted meanwhile is seen to be gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from openresponses.v1.conversation_pb2 import ConversationResource
 from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.response_pb2 import Response
+from openresponses.v1.status_pb2 import RESPONSE_STATUS_COMPLETED, RESPONSE_STATUS_INCOMPLETE
 from sqlalchemy import delete, false, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import InvalidRequest, NotFound
 from service.items import as_later_input, check_unique, is_id, item_id, with_ids, with_new_id
 from service.store.database import Database
+from service.store.pages import PageBounds, not_in_list
 from service.store.tables import CONVERSATION_ITEMS, CONVERSATIONS
 
 MAX_CONVERSATION_ITEMS: Final = 10_000
 MAX_CONVERSATION_BYTES: Final = 64 * 1024 * 1024
 
-_ITEMS = CONVERSATION_ITEMS.c
-
-
-@dataclass(frozen=True, slots=True)
-class PageBounds:
-    """Which page of a list is wanted."""
-
-    limit: int
-    """Most items of it."""
-    descending: bool
-    """The newest item comes first."""
-    after: str
-    """The id of the item before the page; empty for none."""
-    before: str
-    """The id of the item behind the page; empty for none. Without `after` it is the page that ends there."""
+_ADDED: Final = (RESPONSE_STATUS_COMPLETED, RESPONSE_STATUS_INCOMPLETE)
+_ITEMS: Final = CONVERSATION_ITEMS.c
 
 
 class ConversationStore:
@@ -123,11 +111,16 @@ class ConversationStore:
     ) -> None:
         """Add a response that is over to the conversation that it is part of, if any: input and output.
 
-        It takes every turn, since a response must end: one that is gone stays gone; a turn that began while
-        there was room is added whole; and an item whose id has come in meanwhile gets another.
+        One that has failed or was cancelled is not added: it can be tried again. Any other is, since a
+        response must end: what is gone stays gone; a turn that began while there was room is added whole; and
+        an item whose id has come in meanwhile gets another.
         """
         conversation_id = response.conversation.id
-        if not conversation_id or not await _is_there(connection, owner, conversation_id):
+        if (
+            not conversation_id
+            or response.status not in _ADDED
+            or not await _is_there(connection, owner, conversation_id)
+        ):
             return
         turn = [*items, *as_later_input(response.output)]
         taken = await _taken(connection, conversation_id, turn)
@@ -278,11 +271,6 @@ async def _position(connection: AsyncConnection, conversation_id: str, wanted: s
     if at is None:
         raise not_in_list(wanted, param)
     return at
-
-
-def not_in_list(wanted: str, param: str) -> NotFound:
-    """Return the error for an id that bounds a page of a list, and is none of the list's."""
-    return NotFound(f"The list has no item {wanted[:100]!r}.", code="item_not_found", param=param)
 
 
 def _item(conversation_id: str, wanted: str) -> Any:

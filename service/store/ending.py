@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from openresponses.v1.event_pb2 import ResponseFailedEvent, ResponseIncompleteEvent, ResponseStreamEvent
 from openresponses.v1.item_pb2 import OutputItem
@@ -12,6 +13,9 @@ from openresponses.v1.status_pb2 import (
     RESPONSE_STATUS_FAILED,
     ResponseStatus,
 )
+
+ITEM_DONE: Final = "response.output_item.done"
+"""The type of the events that carry an item which is done."""
 
 
 def cancelled(response: Response, items: Iterable[OutputItem], number: int) -> ResponseStreamEvent:
@@ -51,7 +55,7 @@ def ended_response(event: ResponseStreamEvent) -> Response | None:
 
 def done_items(events: Iterable[ResponseStreamEvent]) -> list[OutputItem]:
     """Return the items that are done by events."""
-    return [event.output_item_done.item for event in events if event.HasField("output_item_done")]
+    return [event.output_item_done.item for event in events if event.type == ITEM_DONE]
 
 
 def _ended(response: Response, items: Iterable[OutputItem], status: ResponseStatus.ValueType) -> Response:

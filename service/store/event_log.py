@@ -2,10 +2,11 @@
 
 One producer works on a response, and has it in hand by a lease that it renews. What it produces is appended
 in numbered events, which any number of readers follow, in this process or in another. A response ends once:
-by its producer, by a client that cancels it, or by whoever finds that its lease has run out. All three first
-delete the lease, so that exactly one of them comes first; a producer that finds its lease gone stops.
+by its producer, by a client that cancels it, or by whoever finds that its lease has run out. All three hold
+the lease's row first, and delete it, so that exactly one of them comes first; a producer that finds its lease
+gone stops.
 
-A response that has become larger than what may be kept ends as failed, without its output.
+A response that becomes too large to be kept ends as failed, with the items that did fit.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import InvalidRequest
 from service.store.database import Database
-from service.store.ending import cancelled, done_items, ended_response, failed
+from service.store.ending import ITEM_DONE, cancelled, done_items, ended_response, failed
 from service.store.responses import Limits, ResponseStore, new_row, no_such_response, row_bytes, status_name
 from service.store.tables import EVENTS, LEASES, NEVER, RESPONSES
 
@@ -96,29 +97,32 @@ class EventLog:
             )
             await _insert(connection, response.id, events)
 
-    async def append(self, response_id: str, events: Sequence[ResponseStreamEvent]) -> None:
-        """Append events, the last of which may end the response.
+    async def append(self, response_id: str, events: Sequence[ResponseStreamEvent]) -> bool:
+        """Append events; return whether the response has ended: by the last of them, or as too large.
 
         Raises:
             Ended: somebody else has ended it, or it has been deleted.
 
         """
         async with self._database.writing() as connection:
+            await self._hold(connection, response_id)
+            fitting = await self._fitting(connection, response_id, events)
+            if len(fitting) < len(events):
+                _log.warning("response %s is too large to be kept", response_id)
+                await _insert(connection, response_id, fitting)
+                await self._break_off(connection, response_id, partial(failed, message=self._too_large()))
+                return True
             if ended_response(events[-1]):
-                await _release(connection, response_id)
                 await _insert(connection, response_id, events[:-1])
                 await self._finish(connection, response_id, events[-1])
-                return
-            held = update(LEASES).where(LEASES.c.response_id == response_id)
-            done = await connection.execute(held.values(lease_until=self._lease_until()))
-            if not done.rowcount:
-                raise Ended
+                return True
             if any(event.HasField("in_progress") for event in events):
                 # Not with every flush: the row holds the input, too.
                 await connection.execute(
                     update(RESPONSES).where(RESPONSES.c.id == response_id).values(status="in_progress")
                 )
             await _insert(connection, response_id, events)
+            return False
 
     async def renew(self, response_ids: Sequence[str]) -> frozenset[str]:
         """Renew the leases of a producer; return the ids of the responses that have ended without it."""
@@ -196,73 +200,78 @@ class EventLog:
                     _log.exception("response %s cannot be ended; trying again", response_id)
 
     async def _end(self, response_id: str, ending: _Ending, *conditions: Any) -> Response:
-        """End a response with what its items make of it. Raises Ended as `append`."""
-        of_response = EVENTS.c.response_id == response_id
-        items = select(EVENTS.c.event).where(of_response, EVENTS.c.type == "response.output_item.done")
+        """End a response that its producer does not end. Raises Ended as `append`, or on other conditions."""
         async with self._database.writing() as connection:
-            await _release(connection, response_id, *conditions)
-            number = select(func.max(EVENTS.c.sequence_number) + 1).where(of_response).scalar_subquery()
-            first = select(RESPONSES.c.response, number).where(RESPONSES.c.id == response_id)
-            response, next_number = (await connection.execute(first)).one()
-            done = await connection.scalars(items.order_by(EVENTS.c.sequence_number))
-            output = done_items(map(ResponseStreamEvent.FromString, done))
-            event = ending(Response.FromString(response), output, next_number)
-            return await self._finish(connection, response_id, event)
+            await self._hold(connection, response_id, *conditions)
+            return await self._break_off(connection, response_id, ending)
+
+    async def _hold(self, connection: AsyncConnection, response_id: str, *conditions: Any) -> None:
+        """Renew a lease; its row is locked from here on. Raises Ended when there is none."""
+        held = update(LEASES).where(LEASES.c.response_id == response_id, *conditions)
+        done = await connection.execute(held.values(lease_until=self._lease_until()))
+        if not done.rowcount:
+            raise Ended
+
+    async def _fitting(
+        self, connection: AsyncConnection, response_id: str, events: Sequence[ResponseStreamEvent]
+    ) -> Sequence[ResponseStreamEvent]:
+        """Return the events up to the first item that makes the response too large to be kept."""
+        if not done_items(events):
+            return events
+        row = func.length(RESPONSES.c.response) + func.length(RESPONSES.c.input)
+        items = select(func.coalesce(func.sum(func.length(EVENTS.c.event)), 0)).where(
+            EVENTS.c.response_id == response_id, EVENTS.c.type == ITEM_DONE
+        )
+        total = select(row + items.scalar_subquery()).where(RESPONSES.c.id == response_id)
+        size: int = (await connection.execute(total)).scalar_one()
+        for i, event in enumerate(events):
+            if event.type == ITEM_DONE:
+                size += event.ByteSize()
+                if size > self._limits.max_bytes:
+                    return events[:i]
+        return events
+
+    async def _break_off(self, connection: AsyncConnection, response_id: str, ending: _Ending) -> Response:
+        """End a response with the items that are done; its lease is held."""
+        of_response = EVENTS.c.response_id == response_id
+        number = select(func.max(EVENTS.c.sequence_number) + 1).where(of_response).scalar_subquery()
+        first = select(RESPONSES.c.response, number).where(RESPONSES.c.id == response_id)
+        response, next_number = (await connection.execute(first)).one()
+        # Of its thousands of events only these: all others wait to be written meanwhile.
+        items = select(EVENTS.c.event).where(of_response, EVENTS.c.type == ITEM_DONE)
+        done = await connection.scalars(items.order_by(EVENTS.c.sequence_number))
+        output = done_items(map(ResponseStreamEvent.FromString, done))
+        event = ending(Response.FromString(response), output, next_number)
+        return await self._finish(connection, response_id, event)
 
     async def _finish(
         self, connection: AsyncConnection, response_id: str, event: ResponseStreamEvent
     ) -> Response:
-        """Write how a response has ended, and return it; its lease is gone."""
-        columns = (RESPONSES.c.owner, RESPONSES.c.response, func.length(RESPONSES.c.input).label("size"))
-        row = (await connection.execute(select(*columns).where(RESPONSES.c.id == response_id))).one()
-        response = _response_of(event)
-        if row.size + response.ByteSize() > self._limits.max_bytes:
-            _log.warning("response %s has %d bytes, and fails", response_id, row.size + response.ByteSize())
-            event = failed(
-                Response.FromString(row.response),
-                (),
-                event.sequence_number,
-                f"The response has more than {self._limits.max_bytes} bytes, which is the most that is kept: "
-                "ask for less, or without background.",
-            )
-            response = _response_of(event)
-        await connection.execute(
-            update(RESPONSES)
-            .where(RESPONSES.c.id == response_id)
-            .values(
-                status=status_name(response),
-                response=response.SerializeToString(),
-                expires_at=self._store.expiry(),
-            )
-        )
+        """Write how a response has ended, and return it; its lease is held, and goes."""
+        response = ended_response(event)
+        assert response is not None
+        await connection.execute(delete(LEASES).where(LEASES.c.response_id == response_id))
+        changes = {
+            "status": status_name(response),
+            "response": response.SerializeToString(),
+            "expires_at": self._store.expiry(),
+        }
+        await connection.execute(update(RESPONSES).where(RESPONSES.c.id == response_id).values(**changes))
         await _insert(connection, response_id, [event])
-        items: Sequence[InputItem] = ()
-        if response.HasField("conversation"):
-            new = await connection.execute(select(RESPONSES.c.input).where(RESPONSES.c.id == response_id))
-            items = InputItemList.FromString(new.scalar_one()).items
-        await self._store.go_on(connection, row.owner, response, items)
+        row = select(RESPONSES.c.owner, RESPONSES.c.input).where(RESPONSES.c.id == response_id)
+        owner, new = (await connection.execute(row)).one()
+        items = InputItemList.FromString(new).items if response.HasField("conversation") else ()
+        await self._store.go_on(connection, owner, response, items)
         return response
+
+    def _too_large(self) -> str:
+        return (
+            f"The response has more than {self._limits.max_bytes} bytes, which is the most that is kept: ask "
+            "for less, or without background."
+        )
 
     def _lease_until(self) -> float:
         return self._clock() + self._lease_s
-
-
-def _response_of(event: ResponseStreamEvent) -> Response:
-    response = ended_response(event)
-    assert response is not None
-    return response
-
-
-async def _release(connection: AsyncConnection, response_id: str, *conditions: Any) -> None:
-    """Delete a response's lease: it is the caller who ends it.
-
-    Raises:
-        Ended: it has none any more, or not on those conditions.
-
-    """
-    done = await connection.execute(delete(LEASES).where(LEASES.c.response_id == response_id, *conditions))
-    if not done.rowcount:
-        raise Ended
 
 
 async def _insert(

@@ -92,6 +92,7 @@ SANS_IO = (
     "service.run.turn",
     "service.run.validation",
     "service.store.ending",
+    "service.store.pages",
     "service.wire",
 )
 IO_MODULES = {"asyncio", "grpc", "time", "datetime", "random", "uuid", "secrets", "threading", "socket"}
