@@ -4,11 +4,13 @@ import asyncio
 import os
 import shutil
 import signal
+import sqlite3
 import ssl
 import stat
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import openai
@@ -265,3 +267,27 @@ def test_a_database_that_goes_away_takes_no_answer_with_it(tmp_path):
                 attempt()
             assert (caught.value.status_code, caught.value.code) == (503, "server_unavailable")
         assert "A secret." not in service.stderr()
+
+
+def test_a_server_that_stops_waits_for_what_is_being_kept(tmp_path):
+    """Its client has the end of its stream, though another process writes SQLite's file meanwhile."""
+    file = tmp_path / "r.db"
+    flags = ("--engine", "scripted", "--script", write_script(tmp_path), "--database", f"sqlite:///{file}")
+    with (
+        start_service(*flags) as service,
+        start_gateway(service.address) as gateway,
+        client_of(gateway) as client,
+        closing(sqlite3.connect(file, isolation_level=None)) as other,
+    ):
+        stream = client.responses.create(model="hello", input="Hi", stream=True)
+        other.execute("BEGIN IMMEDIATE")
+        events = [next(stream)]
+        while events[-1].type != "response.output_text.delta":
+            events.append(next(stream))
+        service.process.terminate()
+        # Longer than a server that is idle takes to stop.
+        time.sleep(3)
+        other.execute("ROLLBACK")
+        events += stream
+        assert (events[-1].type, events[-1].response.store) == ("response.completed", True)
+        assert service.process.wait(20) == 0
