@@ -23,9 +23,8 @@ def main() -> int:
     try:
         settings = CliApp.run(Settings)
     except ValidationError as error:
-        for fault in error.errors():
-            flag = "--" + "-".join(str(part) for part in fault["loc"]).replace("_", "-")
-            print(f"{flag}: {fault['msg']}", file=sys.stderr)  # noqa: T201
+        for line in _faults(error):
+            print(line, file=sys.stderr)  # noqa: T201
         return 1
     except SettingsError as error:
         print(error, file=sys.stderr)  # noqa: T201
@@ -35,8 +34,9 @@ def main() -> int:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    # Every request to the runtime would be a line, every part of the migrations, every flaw of a document.
-    for talkative in ("httpx", "alembic", "pypdf"):
+    # Every request to the runtime would be a line, and every part of the migrations; at debug every statement
+    # and every header field would be one, with the secrets and the clients' keys in them.
+    for talkative in ("httpx", "httpcore", "alembic", "aiosqlite", "sqlalchemy", "hpack"):
         logging.getLogger(talkative).setLevel(logging.ERROR)
     # Imported here: flags are checked, and `--help` answers, before the model's libraries load.
     try:
@@ -54,6 +54,17 @@ def main() -> int:
         print(error, file=sys.stderr)  # noqa: T201
         return 1
     return 0
+
+
+def _faults(error: ValidationError) -> list[str]:
+    """Return a line for each setting that is wrong, under its flag's name."""
+    faults: dict[str, str] = {}
+    for fault in error.errors():
+        # What follows the name tells which of a value's forms was tried.
+        name, *inner = map(str, fault["loc"] or ("settings",))
+        path = f"{name}.{inner[0]}" if name == "trt" and inner else name
+        faults.setdefault(f"--{path.replace('_', '-')}", fault["msg"].removeprefix("Value error, "))
+    return [f"{flag}: {message}" for flag, message in faults.items()]
 
 
 if __name__ == "__main__":

@@ -39,6 +39,10 @@ def main(arguments: list[str] | None = None) -> int:
                     return _no_stream(f"HTTP {answer.status_code}: {answer.text[:500]}")
                 problems, count = check_lines(answer.iter_lines())
                 content_type = answer.headers.get("content-type", "")
+    except httpx.HTTPStatusError as error:
+        return _no_stream(
+            f"HTTP {error.response.status_code} for {error.request.url}: does the base end in /v1?"
+        )
     except (httpx.HTTPError, OSError, ValueError) as error:
         return _no_stream(f"{type(error).__name__}: {error}")
     if not content_type.startswith("text/event-stream"):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.engine.tensorrt_settings import TensorRTSettings
@@ -72,6 +72,9 @@ class Settings(BaseSettings):
     max_request_bytes: Annotated[int, Field(ge=1024)] = Field(
         33 * 1024 * 1024, description="Largest gRPC request, in bytes; the gateway's limit is 32 MiB of body."
     )
+    max_concurrent_calls: Annotated[int, Field(ge=1)] = Field(
+        8192, description="Calls that may be open at once; beyond, they are refused with 429."
+    )
     database: str = Field(
         "sqlite:///openresponses.db",
         description="Where responses are kept: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME.",
@@ -108,6 +111,29 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much goes to standard error."
     )
+
+    @field_validator("stream_interval", mode="before")
+    @classmethod
+    def _interval(cls, value: object) -> object:
+        if value != "auto" and not (str(value).isdecimal() and int(str(value)) > 0):
+            raise ValueError("must be a number of tokens, at least 1, or auto")
+        return value
+
+    @field_validator("sealing_keys", mode="before")
+    @classmethod
+    def _list_of_keys(cls, value: object) -> object:
+        if isinstance(value, str):
+            raise ValueError("must be a JSON array of texts in the environment")
+        return value
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        if self.auto_min_interval > self.auto_max_interval:
+            raise ValueError(
+                f"--auto-min-interval {self.auto_min_interval} is above --auto-max-interval "
+                f"{self.auto_max_interval}"
+            )
+        return self
 
     @field_validator("listen", "metrics")
     @classmethod

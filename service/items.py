@@ -132,6 +132,16 @@ def response_id_of(kept_item_id: str) -> str:
     return f"resp_{unique[:-5] if unique[-5:-4] == 'i' else unique[:-4]}"
 
 
+def _content(item: InputItem) -> InputContent:
+    match item.WhichOneof("item"):
+        case "function_call_output":
+            return item.function_call_output.output
+        case "custom_tool_call_output":
+            return item.custom_tool_call_output.output
+        case _:
+            return item.message.content
+
+
 def _member(item: InputItem) -> Any:
     return getattr(item, item.WhichOneof("item") or "")
 

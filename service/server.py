@@ -29,6 +29,7 @@ from service.rpc.openai_http import OpenAIHttpServicer
 from service.rpc.responses import ResponsesServicer
 from service.run.interval import AdaptiveInterval, watch_loop
 from service.store.database import Database
+from service.transport.server import Server
 from service.wiring import Parts, wire
 
 _log = logging.getLogger(__name__)
@@ -69,9 +70,13 @@ def create_server(
     engine: Engine,
     parts: Parts,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
-) -> grpc.aio.Server:
+) -> Server:
     """Return a server with the service's own faces on it, not started and without a port."""
-    server = grpc.aio.server(options=_channel_options(settings), interceptors=interceptors)
+    server = Server(
+        max_request_bytes=settings.max_request_bytes,
+        max_concurrent_calls=settings.max_concurrent_calls,
+        interceptors=interceptors,
+    )
     stall = settings.max_stall_s
     add_ResponsesServiceServicer_to_server(
         ResponsesServicer(parts.responses, parts.compactor, engine, max_stall_s=stall), server
@@ -104,7 +109,7 @@ async def _serve(
     host = settings.listen.rpartition(":")[0]
     try:
         port = server.add_insecure_port(settings.listen)
-    except RuntimeError as error:
+    except OSError as error:
         raise StartupError(f"Cannot listen on {settings.listen}: is the port taken? See --listen.") from error
     await server.start()
     for name in ("", *_SERVICES):
@@ -118,18 +123,10 @@ async def _serve(
     await stop.wait()
     _log.info("stopping: running streams have %g s to finish", settings.grace_s)
     await health.enter_graceful_shutdown()
-    # Not left to grpc's own grace period: it answers new calls with CANCELLED, which no client retries.
+    # Not left to the transport's own grace period: it takes no calls, and kept responses are still fetched.
     await parts.drain.stop(settings.grace_s)
     await parts.background.close()
     await server.stop(_LAST_WRITES_S)
     for watch in watches:
         watch.cancel()
     await asyncio.wait(watches)
-
-
-def _channel_options(settings: Settings) -> list[tuple[str, int]]:
-    return [
-        ("grpc.max_receive_message_length", settings.max_request_bytes),
-        # A taken port is an error, not a second server behind it.
-        ("grpc.so_reuseport", 0),
-    ]

@@ -26,6 +26,7 @@ from service.files.pdf_reader import PdfReader
 from service.metrics import Metrics
 from service.run.drain import Drain
 from service.run.interval import AdaptiveBounds, AdaptiveInterval, Interval
+from service.run.preparation import Preparation
 from service.run.run import ResponseRunner, StreamSettings
 from service.run.validation import RequestLimits
 from service.store.conversations import ConversationStore
@@ -48,7 +49,7 @@ class Parts:
 
 async def wire(settings: Settings, engine: Engine, database: Database, metrics: Metrics) -> Parts:
     """Return the parts for one engine and one database."""
-    drain = Drain()
+    drain, preparation = Drain(), Preparation()
     dialect = create_dialect(settings)
     interval = _interval(settings)
     runner = ResponseRunner(
@@ -66,6 +67,7 @@ async def wire(settings: Settings, engine: Engine, database: Database, metrics: 
             ),
         ),
         drain,
+        preparation,
         clock=time.time,
         show_reasoning=settings.show_reasoning,
         observe=metrics.observe,
@@ -87,11 +89,11 @@ async def wire(settings: Settings, engine: Engine, database: Database, metrics: 
         await context.open_up(opened, owner, "items")
         dialect.check_items(opened)
 
-    responses = Responses(runner, store, context, background, sealer, _new_id)
+    responses = Responses(runner, store, context, background, sealer, drain, preparation, _new_id)
     return Parts(
         responses=responses,
-        conversations=Conversations(conversation_store, check, time.time),
-        compactor=Compactor(responses, sealer, _new_id, time.time),
+        conversations=Conversations(conversation_store, check, preparation, time.time),
+        compactor=Compactor(responses, context, sealer, _new_id, time.time),
         background=background,
         interval=interval,
         drain=drain,

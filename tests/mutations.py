@@ -24,6 +24,14 @@ EVENT_LOG = "service/store/event_log.py"
 RESPONSES = "service/store/responses.py"
 CONVERSATIONS = "service/store/conversations.py"
 PROMISES = "service/run/promises.py"
+FRAMING = "service/transport/framing.py"
+HEADERS = "service/transport/headers.py"
+HTTP2 = "service/transport/http2.py"
+CONNECTION = "service/transport/connection.py"
+TURNS_OF_CALLS = "service/transport/turns.py"
+RPC = "service/transport/call.py"
+INCOMING = "service/transport/incoming.py"
+HANDLERS = "service/transport/handlers.py"
 CUSTOM = "service/run/custom_input.py"
 SPLITTERS = (
     "tests/unit/test_splitter.py",
@@ -40,6 +48,11 @@ DATABASE = ("tests/integration/test_database.py",)
 TURNS = (
     *("tests/property/test_custom_input.py", "tests/property/test_truncation.py"),
     *("tests/integration/test_tools.py", "tests/integration/test_continuity.py"),
+)
+TRANSPORT = (
+    *("tests/unit/test_framing.py", "tests/unit/test_headers.py"),
+    *("tests/integration/test_transport.py", "tests/integration/test_transport_wire.py"),
+    "--maxfail=4",
 )
 SHOWN = 3
 
@@ -145,6 +158,35 @@ MUTATIONS = [
     Mutation("Format", "an answer is not checked", PROMISES, "if fault := self._answer_fault(item):", "if fault := None:", TURNS),
     Mutation("Reasoning", "hidden thoughts are shown", "service/run/builder.py", "hides_reasoning=not self._show_reasoning,", "hides_reasoning=False,", TURNS),
     Mutation("Truncation", "outputs stay without their calls", "service/run/truncation.py", "and _call_id(item) in calls", "and False", TURNS),
+    Mutation("Transport", "a message is sent at once, not with its turn", RPC, "        self.outgoing.add(data)\n        self._link.ready(self)", "        self.outgoing.add(data)\n        self._link.ready(self)\n        self._link._flush()", TRANSPORT),
+    Mutation("Transport", "a call may hold any amount", RPC, "if self.outgoing.waiting_bytes > HELD_BYTES:", "if False:", TRANSPORT),
+    Mutation("Transport", "what the transport holds has no limit", CONNECTION, "            if self._may_write:\n", "            if True:\n", TRANSPORT),
+    Mutation("Transport", "answers to a client that does not read have no limit", CONNECTION, "                transport.pause_reading()", "                pass", TRANSPORT),
+    Mutation("Transport", "a large message needs no framing limit", FRAMING, "if length > self._max_bytes:", "if False:", TRANSPORT),
+    Mutation("Transport", "bombs are unpacked", FRAMING, "unpacker.decompress(body, self._max_bytes + 1)", "unpacker.decompress(body)", TRANSPORT),
+    Mutation("Transport", "a client's GOAWAY ends its calls", HTTP2, "        self.state_machine = _StateMachine()\n", "", TRANSPORT),
+    Mutation("Transport", "a client's GOAWAY drops what is to be sent", HTTP2, "def clear_outbound_data_buffer(", "def do_not_clear_outbound_data_buffer(", TRANSPORT),
+    Mutation("Transport", "frames are held whatever their length", HTTP2, "if len(self.incoming_buffer._data) >", "if False and len(self.incoming_buffer._data) >", TRANSPORT),
+    Mutation("Transport", "what happened since an event is not looked at", HTTP2, "        if stream is None or stream.closed:\n            return\n", "        assert stream is not None\n", TRANSPORT),
+    Mutation("Transport", "who is refused must end its request", HTTP2, "            self.reset_stream(stream_id, ErrorCodes.NO_ERROR)", "            pass", TRANSPORT),
+    Mutation("Transport", "who has waited longest for a window goes last", TURNS_OF_CALLS, "OrderedDict(self._blocked)", "OrderedDict(reversed(self._blocked.items()))", TRANSPORT),
+    Mutation("Transport", "room in the connection's window wakes nobody", CONNECTION, "                self._turns.unblock()\n", "                pass\n", TRANSPORT),
+    Mutation("Transport", "room in a stream's window wakes nobody", CONNECTION, "            case events.WindowUpdated(stream_id=stream_id):\n                self._wake(stream_id)", "            case events.WindowUpdated(stream_id=stream_id):\n                pass", TRANSPORT),
+    Mutation("Transport", "a changed window wakes nobody", CONNECTION, "                    for stream_id in self._calls:\n                        self._wake(stream_id)", "                    pass", TRANSPORT),
+    Mutation("Transport", "messages that wait are acknowledged", INCOMING, "if self._unacknowledged_bytes and not self._messages:", "if self._unacknowledged_bytes:", TRANSPORT),
+    Mutation("Transport", "a part of a message is not acknowledged", INCOMING, "        finally:\n            self._release()", "        finally:\n            pass", TRANSPORT),
+    Mutation("Transport", "the windows of calls that end leak", INCOMING, "        self._messages.clear()\n        self._release()", "        self._messages.clear()", TRANSPORT),
+    Mutation("Transport", "a reset leaves the handler running", RPC, "            self._code = Code.CANCELLED.value\n            self._over()\n            self._cancel()", "            self._code = Code.CANCELLED.value\n            self._over()", TRANSPORT),
+    Mutation("Transport", "deadlines are left to the client", RPC, "        if head.timeout_s is not None:", "        if False:", TRANSPORT),
+    Mutation("Transport", "the next call does not wait for a cancelled one", HANDLERS, "        if cancelled:", "        if False:", TRANSPORT),
+    Mutation("Transport", "a response that nobody fetches is kept", RPC, "            self._link.abandon(self)", "            pass", TRANSPORT),
+    Mutation("Transport", "a bug is told to the client", HANDLERS, 'call.end(Code.UNKNOWN, "The server had an internal error.")', "call.end(Code.UNKNOWN, str(error))", TRANSPORT),
+    Mutation("Transport", "unary calls take any number of messages", RPC, "if request is grpc.aio.EOF or await self.incoming.read() is not None:", "if request is grpc.aio.EOF:", TRANSPORT),
+    Mutation("Transport", "header fields are not checked", HEADERS, "        _check_field(name, value)\n", "", TRANSPORT),
+    Mutation("Transport", "values must be ASCII", HEADERS, 'yield name.decode(), value.decode("latin-1")', "yield name.decode(), value.decode()", TRANSPORT),
+    Mutation("Transport", "status messages are sent as they are", HEADERS, 'percent_encoded(message)))', 'message.encode()))', TRANSPORT),
+    Mutation("Transport", "there may be any number of calls", "service/transport/server.py", "if len(self._tasks) >= self._max_concurrent_calls:", "if False:", TRANSPORT),
+    Mutation("Transport", "stopping does not wait", "service/transport/server.py", "        if self._tasks and grace:", "        if False:", TRANSPORT),
 ]  # fmt: skip
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from openresponses.v1.item_pb2 import ROLE_USER, Compaction, InputItem
+from openresponses.v1.content_pb2 import InputContent
+from openresponses.v1.item_pb2 import ROLE_USER, Compaction, InputItem, InputItemList, InputMessage
 from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.status_pb2 import RESPONSE_STATUS_COMPLETED
 from openresponses.v1.stored_pb2 import CompactedResponse
+from openresponses.v1.tool_pb2 import TOOL_CHOICE_MODE_NONE
 
+from service.api.context import ContextReader
 from service.api.responses import Responses
 from service.api.sealing import Sealer
-from service.errors import EngineFailed
+from service.errors import EngineFailed, InvalidRequest
 from service.items import as_items, with_ids
 
 _REQUEST: Final = (
@@ -30,46 +33,85 @@ class Compactor:
     """Makes conversations compact. `new_id` gives unique alphanumeric texts, `clock` Unix time in seconds."""
 
     def __init__(
-        self, responses: Responses, sealer: Sealer, new_id: Callable[[], str], clock: Callable[[], float]
+        self,
+        responses: Responses,
+        context: ContextReader,
+        sealer: Sealer,
+        new_id: Callable[[], str],
+        clock: Callable[[], float],
     ) -> None:
         self._responses = responses
+        self._context = context
         self._sealer = sealer
         self._new_id = new_id
         self._clock = clock
 
     async def compact(self, request: CreateResponseRequest, owner: str) -> CompactedResponse:
-        """Return the user's messages of the input, and the conversation's summary.
+        """Return the user's messages of the whole conversation, and its summary.
+
+        Parameters act as on the response that writes the summary: see `_asking`.
 
         Raises:
             EngineFailed: the model wrote no summary, or not to its end.
             ServiceError: the request is refused.
 
         """
+        _check(request)
         unique = self._new_id()
-        spoken = [item for item in with_ids(as_items(request.input), unique) if _is_users(item)]
-        asking = CreateResponseRequest(model=request.model, store=False)
-        asking.input.items.items.extend(as_items(request.input))
-        asking.input.items.items.add().message.role = ROLE_USER
-        asking.input.items.items[-1].message.content.text = _REQUEST
-        if request.HasField("instructions"):
-            asking.instructions = request.instructions
-        if request.HasField("previous_response_id"):
-            asking.previous_response_id = request.previous_response_id
-        response = await self._responses.create(asking, owner)
+        history = await self._context.history(request, owner)
+        items = [*history, *with_ids(_given(request), unique)]
+        response = await self._responses.create(_asking(request), owner)
         if response.status != RESPONSE_STATUS_COMPLETED:
             raise EngineFailed(
                 "The model's summary is longer than it may write. Try again, or shorten the input."
             )
         if not (summary := _text(response)):
             raise EngineFailed("The model has written no summary. Try again.")
-        compaction = Compaction(id=f"cmp_{unique}", encrypted_content=self._sealer.seal(owner, summary))
+        compaction = Compaction(
+            id=f"cmp_{unique}", encrypted_content=self._sealer.seal(owner, "compaction", summary)
+        )
         return CompactedResponse(
             id=f"resp_{unique}",
             object="response.compaction",
             created_at=int(self._clock()),
-            output=[*spoken, InputItem(compaction=compaction)],
+            output=[*filter(_is_users, items), InputItem(compaction=compaction)],
             usage=response.usage,
         )
+
+
+def _check(request: CreateResponseRequest) -> None:
+    for name in ("background", "conversation", "stream"):
+        if getattr(request, name) if name != "conversation" else request.HasField("conversation"):
+            raise InvalidRequest(
+                f"{name} is not supported for compaction: leave it out.",
+                code="unsupported_parameter",
+                param=name,
+            )
+    if not (_given(request) or request.previous_response_id):
+        raise InvalidRequest(
+            "input is missing: send what is to be made compact, or a previous_response_id.", param="input"
+        )
+
+
+def _given(request: CreateResponseRequest) -> list[InputItem]:
+    return (
+        []
+        if request.input.WhichOneof("input") == "text" and not request.input.text
+        else as_items(request.input)
+    )
+
+
+def _asking(request: CreateResponseRequest) -> CreateResponseRequest:
+    """Return the request for the summary: the same, but for text only, without a call, and not kept."""
+    asking = CreateResponseRequest()
+    asking.CopyFrom(request)
+    asking.store = False
+    asking.text.ClearField("format")
+    if asking.tools:
+        asking.tool_choice.mode = TOOL_CHOICE_MODE_NONE
+    question = InputMessage(role=ROLE_USER, content=InputContent(text=_REQUEST))
+    asking.input.items.CopyFrom(InputItemList(items=[*_given(request), InputItem(message=question)]))
+    return asking
 
 
 def _is_users(item: InputItem) -> bool:

@@ -13,6 +13,7 @@ from service.api.sealing import Sealer
 from service.errors import InvalidRequest, NotFound
 from service.files.file_reader import FileReader
 from service.items import as_items, as_later_input, item_id, response_id_of
+from service.run.opening import conversation_id
 from service.store.conversations import ConversationStore
 from service.store.responses import ResponseStore, Stored
 
@@ -40,16 +41,22 @@ class ContextReader:
                 has an item of the input already.
 
         """
-        conversation_id = _conversation_id(request)
-        if not request.previous_response_id and not conversation_id:
+        conversation = conversation_id(request)
+        for name, value in (
+            ("previous_response_id", request.previous_response_id),
+            ("conversation", conversation),
+        ):
+            if request.HasField(name) and not value:  # type: ignore[arg-type]
+                raise InvalidRequest(f"{name} is empty: name one, or leave it out.", param=name)
+        if not request.previous_response_id and not conversation:
             return []
-        if request.previous_response_id and conversation_id:
+        if request.previous_response_id and conversation:
             raise InvalidRequest(
                 "previous_response_id and conversation cannot both be set: choose one.",
                 param="previous_response_id",
             )
-        if conversation_id:
-            items = await self._conversations.history(owner, conversation_id, as_items(request.input))
+        if conversation:
+            items = await self._conversations.history(owner, conversation, as_items(request.input))
             return await self._readable(items, owner, "conversation")
         chain = await self._store.chain(owner, request.previous_response_id)
         if chain[-1].response.status in (RESPONSE_STATUS_QUEUED, RESPONSE_STATUS_IN_PROGRESS):
@@ -68,28 +75,30 @@ class ContextReader:
             InvalidRequest: they lead to too many responses.
 
         """
-        referred: dict[str, dict[str, InputItem]] = {}
-        for i, item in enumerate(request.input.items.items):
+        items = request.input.items.items
+        referring: dict[str, list[int]] = {}
+        for i, item in enumerate(items):
             if item.HasField("item_reference"):
-                wanted = item.item_reference.id
-                response_id = response_id_of(wanted)
-                if response_id not in referred:
-                    if len(referred) == MAX_REFERRED_RESPONSES:
-                        raise InvalidRequest(
-                            f"input may refer to items of {MAX_REFERRED_RESPONSES} responses at most: send "
-                            "the items themselves.",
-                            param="input",
-                        )
-                    referred[response_id] = await self._items_by_id(owner, response_id)
-                found = referred[response_id].get(wanted)
-                if found is None:
+                referring.setdefault(response_id_of(item.item_reference.id), []).append(i)
+        if len(referring) > MAX_REFERRED_RESPONSES:
+            raise InvalidRequest(
+                f"input may refer to items of {MAX_REFERRED_RESPONSES} responses at most: send the items "
+                "themselves.",
+                param="input",
+            )
+        # Each response is read once, and one at a time: it may be large.
+        for response_id, places in referring.items():
+            known = await self._kept_items(owner, response_id)
+            for i in places:
+                wanted = items[i].item_reference.id
+                if wanted not in known:
                     raise NotFound(
-                        f"input[{i}] refers to the item {wanted[:100]!r}, which is not kept here: send the "
-                        "item itself.",
+                        f"input[{i}] refers to the item {wanted[:100]!r}, which no kept response has: send "
+                        "the item itself.",
                         code="item_not_found",
                         param=f"input[{i}].id",
                     )
-                item.CopyFrom(found)
+                items[i].CopyFrom(known[wanted])
 
     async def open_up(self, items: Sequence[InputItem], owner: str, path: str = "input") -> None:
         """Put what a client sends sealed, or as files, into the open, for the prompt.
@@ -106,41 +115,39 @@ class ContextReader:
     async def _readable(self, items: Iterable[InputItem], owner: str, path: str) -> list[InputItem]:
         """Return kept items with their seals opened and their files read.
 
-        A thought whose key is gone is left out, since no client could mend that; without a summary, though,
-        there is nothing to go on from.
+        A thought that is kept as text needs no key. One whose key is gone is left out, since no client could
+        mend that; without a summary, though, there is nothing to go on from.
         """
         readable = []
         for item in items:
-            try:
-                self._open(item, owner, path)
-            except InvalidRequest:
-                if not item.HasField("reasoning"):
-                    raise
-                continue
+            if not item.reasoning.content:
+                try:
+                    self._open(item, owner, path)
+                except InvalidRequest:
+                    if not item.HasField("reasoning"):
+                        raise
+                    continue
             readable.append(item)
         await self._files.read(readable, path)
         return readable
 
     def _open(self, item: InputItem, owner: str, path: str) -> None:
+        where = f"{path}.encrypted_content"
         if item.reasoning.encrypted_content:
-            text = self._sealer.open(owner, item.reasoning.encrypted_content, f"{path}.encrypted_content")
+            text = self._sealer.open(owner, "reasoning", item.reasoning.encrypted_content, where)
             del item.reasoning.content[:]
             item.reasoning.content.add(text=text)
         elif item.HasField("compaction"):
             sealed = item.compaction.encrypted_content
-            item.compaction.encrypted_content = self._sealer.open(owner, sealed, f"{path}.encrypted_content")
+            item.compaction.encrypted_content = self._sealer.open(owner, "compaction", sealed, where)
 
-    async def _items_by_id(self, owner: str, response_id: str) -> dict[str, InputItem]:
+    async def _kept_items(self, owner: str, response_id: str) -> dict[str, InputItem]:
+        """Return the items of a response by their ids, none where it is not kept."""
         try:
             stored = await self._store.get(owner, response_id)
         except NotFound:
             return {}
-        return {item_id(item): item for item in _items(stored)}
-
-
-def _conversation_id(request: CreateResponseRequest) -> str:
-    choice = request.conversation
-    return choice.id or choice.conversation.id
+        return {item_id(item): item for item in reversed(list(_items(stored)))}
 
 
 def _items(stored: Stored) -> Iterator[InputItem]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Final
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.item_pb2 import InputItem
@@ -19,10 +20,15 @@ from service.api.paging import bounds_of, item_list, page_of
 from service.api.sealing import Sealer
 from service.errors import EngineFailed, InvalidRequest
 from service.items import as_items, check_unique, with_ids
+from service.run.drain import Drain
 from service.run.opening import is_kept
+from service.run.preparation import Preparation
 from service.run.run import ResponseRunner, Run
 from service.store.ending import ended_response
 from service.store.responses import ResponseStore
+
+MAX_INPUT_ITEMS: Final = 10_000
+"""Most items of a request's input, as many as a conversation holds; each takes tokens of the context, too."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +52,8 @@ class Responses:
         context: ContextReader,
         background: Background,
         sealer: Sealer,
+        drain: Drain,
+        preparation: Preparation,
         new_id: Callable[[], str],
     ) -> None:
         self._runner = runner
@@ -53,6 +61,8 @@ class Responses:
         self._context = context
         self._background = background
         self._sealer = sealer
+        self._drain = drain
+        self._preparation = preparation
         self._new_id = new_id
 
     async def stream(
@@ -66,18 +76,20 @@ class Responses:
             ServiceError: before the first event only.
 
         """
-        prepared = await self._prepare(request, owner)
-        if request.background:
-            response = await self._start(prepared, owner)
-            async with aclosing(self._background.follow(owner, response, -1)) as batches:
+        # Counted until it is kept, too; the runner counts those in the background.
+        async with self._drain.response():
+            prepared = await self._prepare(request, owner)
+            if request.background:
+                response = await self._start(prepared, owner)
+                async with aclosing(self._background.follow(owner, response, -1)) as batches:
+                    async for events in batches:
+                        yield events
+                return
+            async with aclosing(self._runner.run(prepared.run)) as batches:
                 async for events in batches:
+                    if events and (ended := ended_response(events[-1])) and ended.store:
+                        ended.store = await self._save(owner, ended, prepared)
                     yield events
-            return
-        async with aclosing(self._runner.run(prepared.run)) as batches:
-            async for events in batches:
-                if events and (ended := ended_response(events[-1])) and ended.store:
-                    ended.store = await self._save(owner, ended, prepared)
-                yield events
 
     async def create(self, request: CreateResponseRequest, owner: str) -> Response:
         """Run a response to its end and return it; one in the background is returned at once, queued.
@@ -125,7 +137,10 @@ class Responses:
                 "without stream.",
                 param="stream",
             )
-        async with aclosing(self._background.follow(owner, stored.response, after)) as batches:
+        async with (
+            self._drain.response(),
+            aclosing(self._background.follow(owner, stored.response, after)) as batches,
+        ):
             async for events in batches:
                 yield events
 
@@ -164,17 +179,20 @@ class Responses:
         return InputTokenCount(object="response.input_tokens", input_tokens=tokens)
 
     async def _prepare(self, request: CreateResponseRequest, owner: str) -> _Prepared:
+        if len(request.input.items.items) > MAX_INPUT_ITEMS:
+            raise InvalidRequest(f"input may hold {MAX_INPUT_ITEMS} items at most.", param="input")
         unique = self._new_id()
         check_unique(as_items(request.input))
-        history = await self._context.history(request, owner)
-        await self._context.resolve_references(request, owner)
-        kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
-        await self._context.open_up(request.input.items.items, owner)
+        async with self._preparation.place():
+            history = await self._context.history(request, owner)
+            await self._context.resolve_references(request, owner)
+            kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
+            await self._context.open_up(request.input.items.items, owner)
         run = Run(
             request,
             f"resp_{unique}",
             history=history,
-            seal=lambda text: self._sealer.seal(owner, text),
+            seal=lambda text: self._sealer.seal(owner, "reasoning", text),
         )
         return _Prepared(run, kept)
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from typing import Literal
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from service.errors import InvalidRequest
+
+SealedKind = Literal["reasoning", "compaction"]
+"""What a sealed text is: a thought does not come back as a summary."""
 
 
 class Sealer:
@@ -22,22 +26,22 @@ class Sealer:
         """`keys`: secrets of any form, at least one, the newest first."""
         self._fernet = MultiFernet([Fernet(_derived(key)) for key in keys])
 
-    def seal(self, owner: str, text: str) -> str:
-        """Return the text sealed for an owner."""
-        return self._fernet.encrypt(f"{owner}\n{text}".encode()).decode()
+    def seal(self, owner: str, kind: SealedKind, text: str) -> str:
+        """Return the text sealed for an owner, to come back as what it is."""
+        return self._fernet.encrypt(f"{owner} {kind}\n{text}".encode()).decode()
 
-    def open(self, owner: str, sealed: str, path: str) -> str:
+    def open(self, owner: str, kind: SealedKind, sealed: str, path: str) -> str:
         """Return a sealed text. `path`: the request field that it came in.
 
         Raises:
-            InvalidRequest: it was not sealed here for this owner, or has been changed since.
+            InvalidRequest: it was not sealed here as this kind for this owner, or has been changed since.
 
         """
         try:
             whose, _, text = self._fernet.decrypt(sealed.encode()).decode().partition("\n")
         except (InvalidToken, UnicodeError):
             whose = text = ""
-        if not whose or whose != owner:
+        if whose != f"{owner} {kind}":
             raise InvalidRequest(
                 f"{path} cannot be read: it was not made by this server for this API key, or has been "
                 "changed. Send the item without it, or leave it out.",

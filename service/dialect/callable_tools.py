@@ -6,7 +6,7 @@ writes as the one property of an object. A tool's name in prompts and output is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +47,24 @@ class CallableTool:
     """Its place in the request."""
 
 
+@dataclass(frozen=True, slots=True)
+class RequestTools:
+    """The tools of one request, worked out once."""
+
+    offered: Sequence[CallableTool]
+    """All that the model could call, in order."""
+    allowed: Sequence[CallableTool]
+    """Those that it may call, as `tool_choice` leaves them."""
+    call_required: bool
+    """It must call one of them."""
+
+
+def request_tools(request: CreateResponseRequest) -> RequestTools:
+    """Return what a request says of tools."""
+    offered = callable_tools(request)
+    return RequestTools(offered, _allowed(request, offered), call_required(request))
+
+
 def callable_tools(request: CreateResponseRequest) -> list[CallableTool]:
     """Return all tools on offer, in order."""
     return list(_tools(request))
@@ -57,26 +75,41 @@ def shown_tools(request: CreateResponseRequest) -> list[CallableTool]:
     return [] if request.tool_choice.mode == TOOL_CHOICE_MODE_NONE else callable_tools(request)
 
 
-def allowed_tools(request: CreateResponseRequest) -> list[CallableTool]:
-    """Return the tools that the model may call, as `tool_choice` leaves them."""
+def selections(request: CreateResponseRequest) -> list[ToolSelection]:
+    """Return the selections of `tool_choice`, one or several; none where it has only a mode."""
     choice = request.tool_choice
     if not choice.HasField("selection"):
-        return shown_tools(request)
+        return []
     selected = choice.selection
-    selections = list(selected.allowed_tools.tools) if selected.HasField("allowed_tools") else [selected]
-    return [tool for tool in callable_tools(request) if any(selects(each, tool) for each in selections)]
+    return list(selected.allowed_tools.tools) if selected.HasField("allowed_tools") else [selected]
 
 
-def selects(selection: ToolSelection, tool: CallableTool) -> bool:
-    """Whether a selection, not itself one of several tools, means a tool."""
-    match selection.WhichOneof("selection"):
-        case "function":
-            wanted, is_custom = selection.function.name, False
-        case "custom":
-            wanted, is_custom = selection.custom.name, True
-        case _:
-            return False
-    return tool.is_custom is is_custom and wanted in (tool.name, tool.bare_name)
+def selected_names(selections: Iterable[ToolSelection]) -> set[tuple[bool, str]]:
+    """Return what selections, none of them of several tools, mean: whether a custom tool, and its name."""
+    names: set[tuple[bool, str]] = set()
+    for selection in selections:
+        match selection.WhichOneof("selection"):
+            case "function":
+                names.add((False, selection.function.name))
+            case "custom":
+                names.add((True, selection.custom.name))
+            case _:
+                pass
+    return names
+
+
+def names_of(tool: CallableTool) -> set[tuple[bool, str]]:
+    """Return what a selection may call a tool: its name, with its namespace or without."""
+    return {(tool.is_custom, tool.name), (tool.is_custom, tool.bare_name)}
+
+
+def _allowed(request: CreateResponseRequest, offered: Sequence[CallableTool]) -> Sequence[CallableTool]:
+    if request.tool_choice.mode == TOOL_CHOICE_MODE_NONE:
+        return []
+    if not request.tool_choice.HasField("selection"):
+        return offered
+    wanted = selected_names(selections(request))
+    return [tool for tool in offered if not wanted.isdisjoint(names_of(tool))]
 
 
 def call_required(request: CreateResponseRequest) -> bool:

@@ -82,16 +82,18 @@ class LlamaCppEngine:
     @asynccontextmanager
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[AsyncIterator[TokenChunk], None]:
         """Have the model answer `request`."""
-        if self._native:
-            turn = native_chunks(
-                self._runtime, request, _sampling(request), request.max_tokens or CONTEXT_TOKENS
-            )
-        elif self._translates:
-            turn = _limited(await self._translated(request), request)
-        else:
-            turn = _limited(await self._chatting(request), request)
-        async with self._admission.place() as slot, aclosing(_when_free(slot, turn)) as chunks:
-            yield chunks
+        # First of all, so that no more requests are looked at than may wait.
+        async with self._admission.place() as slot:
+            if self._native:
+                turn = native_chunks(
+                    self._runtime, request, _sampling(request), request.max_tokens or CONTEXT_TOKENS
+                )
+            elif self._translates:
+                turn = _limited(await self._translated(request), request)
+            else:
+                turn = _limited(await self._chatting(request), request)
+            async with aclosing(_when_free(slot, turn)) as chunks:
+                yield chunks
 
     async def health(self) -> None:
         """A loaded model is ready."""
@@ -104,7 +106,9 @@ class LlamaCppEngine:
         conversation = read_prompt(request.prompt_token_ids, TOLD)
         function = choose_function(request.guidance, conversation.question)
         room = await self._room(conversation, arguments_request(function) if function else "")
-        return TranslatedTurn(
+        # Reading a grammar takes long where it is large.
+        return await asyncio.to_thread(
+            TranslatedTurn,
             self._runtime,
             _sampling(request),
             conversation,

@@ -7,6 +7,7 @@ left tells the runtime so at the next callback: after every token, and every `_B
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -20,10 +21,14 @@ import httpx
 import xllamacpp
 
 from service.engine.base import TokenLogprob
-from service.errors import EngineFailed, StartupError
+from service.errors import EngineFailed, StartupError, Unavailable
 
 _BATCH_TOKENS: Final = 64
 """Prompt tokens to a batch: small, so that a cancelled prompt ends within half a second on a laptop."""
+_TOKENIZE_TIMEOUT_S: Final = 30.0
+"""Longest wait for the number of a text's tokens, in seconds; one text is counted after the other."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ class LlamaRuntime:
 
         """
         if not path.is_file():
-            raise StartupError(f"The model {path} does not exist: name a GGUF file.")
+            raise StartupError(f"The model {path} does not exist. See --model: it names a GGUF file.")
         # llama.cpp's own HTTP face cannot be turned off: it listens on the loopback, and wants this key.
         key = secrets.token_urlsafe(32)
         params = xllamacpp.CommonParams()
@@ -162,18 +167,30 @@ class LlamaRuntime:
         try:
             self._server = xllamacpp.Server(params)
         except (RuntimeError, ValueError) as error:
-            raise StartupError(f"llama.cpp cannot load the model {path}: is it a GGUF file?") from error
+            raise StartupError(
+                f"llama.cpp cannot load the model {path}: is it a GGUF file? See --model."
+            ) from error
         self._http = httpx.AsyncClient(
             base_url=self._server.listening_address,
             headers={"authorization": f"Bearer {key}"},
+            timeout=_TOKENIZE_TIMEOUT_S,
             trust_env=False,
         )
         self._threads = ThreadPoolExecutor(slots, thread_name_prefix="llama")
 
     async def count_tokens(self, text: str) -> int:
-        """Return how many of the model's own tokens the text has."""
-        answer = await self._http.post("/tokenize", json={"content": text})
-        return len(answer.raise_for_status().json()["tokens"])
+        """Return how many of the model's own tokens the text has.
+
+        Raises:
+            Unavailable: the runtime does not say, or not in time.
+
+        """
+        try:
+            answer = await self._http.post("/tokenize", json={"content": text})
+            return len(answer.raise_for_status().json()["tokens"])
+        except httpx.HTTPError as error:
+            _log.warning("llama.cpp counts no tokens: %r", error)
+            raise Unavailable("llama.cpp is too busy to read the request. Try again.") from error
 
     def control_token(self, marker: str) -> int | None:
         """Return the id of a control token by its spelling, None where there is no such token. Blocks."""

@@ -16,7 +16,12 @@ MAX_SCHEMA_VALUES: Final = 2000
 MAX_SCHEMA_ITEMS: Final = 10_000
 """Most items that `minItems` and `maxItems` of a schema count together: the runtime lays each of them out."""
 
+MAX_FREE_INTEGER: Final = 10**15
+"""Largest integer where a schema sets no bound: below 2**53, so that every client reads it right."""
+
 _HEADER: Final = "%llguidance {}\n"
+# Keywords whose values are no schemas.
+_DATA_KEYWORDS: Final = frozenset({"const", "default", "enum", "examples"})
 # Keywords that add to an object's properties.
 _COMBINING: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties"})
 
@@ -54,8 +59,33 @@ def _json_grammar(schema: dict[str, Any], subject: str, param: str) -> str:
         raise _unusable(subject, f"it has more than {MAX_SCHEMA_VALUES} keys and values", param)
     if _items(schema) > MAX_SCHEMA_ITEMS:
         raise _unusable(subject, f"its arrays have more than {MAX_SCHEMA_ITEMS} items", param)
-    compact = {**schema, "x-guidance": {"whitespace_flexible": False}}
+    compact = {**_with_bounds(schema), "x-guidance": {"whitespace_flexible": False}}
     return _checked(f"{_HEADER}start: %json {orjson.dumps(compact).decode()}", subject, param)
+
+
+def _with_bounds(value: Any) -> Any:
+    """Return a schema in which integers have bounds: a small model, once it writes digits, writes on."""
+    match value:
+        case dict():
+            bounded = {
+                key: child if key in _DATA_KEYWORDS else _with_bounds(child) for key, child in value.items()
+            }
+            if value.get("type") in ("integer", ["integer", "null"], ["null", "integer"]):
+                least = _bound(value, "minimum", "exclusiveMinimum")
+                most = _bound(value, "maximum", "exclusiveMaximum")
+                if least is None:
+                    bounded["minimum"] = min(0, most or 0) - MAX_FREE_INTEGER
+                if most is None:
+                    bounded["maximum"] = max(0, least or 0) + MAX_FREE_INTEGER
+            return bounded
+        case list():
+            return [_with_bounds(child) for child in value]
+        case _:
+            return value
+
+
+def _bound(schema: dict[str, Any], *names: str) -> int | float | None:
+    return next((schema[name] for name in names if isinstance(schema.get(name), int | float)), None)
 
 
 def _checked(grammar: str, subject: str, param: str) -> str:

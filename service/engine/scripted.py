@@ -211,7 +211,7 @@ def _read_script(path: Path) -> dict[str, tuple[Turn, ...]]:
     try:
         script = _SCRIPT.validate_json(path.read_bytes())
     except OSError as error:
-        raise StartupError(f"The script {path} cannot be read: {error.strerror}.") from error
+        raise StartupError(f"The script {path} cannot be read: {error.strerror}. See --script.") from error
     except ValidationError as error:
         fault = error.errors()[0]
         # The second part says which of the two kinds the entry is.

@@ -26,6 +26,7 @@ from openresponses.v1.stored_pb2 import ItemList
 
 from service.api.conversations import Conversations
 from service.rpc.auth import owner_of
+from service.rpc.incoming import check_typed
 from service.rpc.status import ErrorsAsStatus
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -42,6 +43,7 @@ class ConversationsServicer(ConversationsServiceServicer):
     ) -> ConversationResource:
         """Create a conversation."""
         async with ErrorsAsStatus(context):
+            await check_typed(request)
             return await self._conversations.create(request, owner_of(context))
 
     async def GetConversation(
@@ -56,6 +58,7 @@ class ConversationsServicer(ConversationsServiceServicer):
     ) -> ConversationResource:
         """Replace a conversation's metadata."""
         async with ErrorsAsStatus(context):
+            await check_typed(request)
             return await self._conversations.update(request, owner_of(context))
 
     async def DeleteConversation(
@@ -68,6 +71,7 @@ class ConversationsServicer(ConversationsServiceServicer):
     async def CreateItems(self, request: CreateItemsRequest, context: Context) -> ItemList:
         """Add items."""
         async with ErrorsAsStatus(context):
+            await check_typed(request)
             return await self._conversations.add_items(request, owner_of(context))
 
     async def ListItems(self, request: ListItemsRequest, context: Context) -> ItemList:

@@ -14,6 +14,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 import grpc
+import orjson
 from google.api.httpbody_pb2 import HttpBody
 from google.protobuf.message import Message
 from openresponses.v1 import openai_http_pb2 as http
@@ -25,26 +26,28 @@ from openresponses.v1.conversation_pb2 import (
 from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.openai_http_pb2_grpc import OpenAIHttpServiceServicer
 from openresponses.v1.service_pb2 import CreateResponseRequest
-from openresponses.v1.stored_pb2 import Page
 
 from service.api.compaction import Compactor
 from service.api.conversations import Conversations
 from service.api.responses import Responses
 from service.engine.base import Engine
+from service.errors import InvalidRequest
 from service.rpc.auth import owner_of
 from service.rpc.delivery import deliver
+from service.rpc.incoming import read_json
 from service.rpc.models import get_model, list_models
-from service.rpc.status import ErrorsAsStatus
+from service.rpc.query import boolean, number, page
+from service.rpc.status import ErrorsAsStatus, as_told, error_event
 from service.rpc.warning import warn, warned
 from service.run.drain import Drain
-from service.wire.openai_json import decode, encode
+from service.wire.openai_json import encode
 
 Context = grpc.aio.ServicerContext[Any, HttpBody]
 
 _JSON: Final = "application/json"
 _EVENT_STREAM: Final = "text/event-stream"
 # Server-sent events ignore lines that begin with a colon; proxies and clients see a live connection.
-_KEEPALIVE: Final = b": keepalive\n\n"
+_KEEPALIVE: Final = HttpBody(content_type=_EVENT_STREAM, data=b": keepalive\n\n")
 _MAX_BODY_EVENTS: Final = 64
 """Events to a message. A log that is read again brings many: a slow client gets them in pieces."""
 
@@ -70,12 +73,12 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
         self._drain = drain
         self._max_stall_s = max_stall_s
 
-    # Responses. grpc.aio takes a coroutine that writes as well as an iterator; the stubs know only that.
+    # Responses. The transport takes a coroutine that writes as well as an iterator; the stubs know only that.
 
     async def CreateResponse(self, request: HttpBody, context: Context) -> None:  # type: ignore[override]
         """Answer with one document, or with a stream, as the body's `stream` says."""
         async with ErrorsAsStatus(context):
-            create, owner = decode(CreateResponseRequest, request.data), owner_of(context)
+            create, owner = await read_json(CreateResponseRequest, request.data), owner_of(context)
             if create.stream:
                 async with aclosing(self._responses.stream(create, owner)) as events:
                     await self._deliver(context, warned(events, create, context))
@@ -90,8 +93,9 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
         """Answer with one document, or with a stream, as the query's `stream` says."""
         async with ErrorsAsStatus(context):
             owner = owner_of(context)
-            if request.stream:
-                after = request.starting_after if request.HasField("starting_after") else -1
+            if request.HasField("stream") and boolean(request.stream, "stream"):
+                given = request.HasField("starting_after")
+                after = number(request.starting_after, "starting_after") if given else -1
                 await self._deliver(context, self._responses.resume(request.response_id, owner, after))
             else:
                 await context.write(_document(await self._responses.get(request.response_id, owner)))
@@ -110,18 +114,18 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
         """List a kept response's input items."""
         async with ErrorsAsStatus(context):
             owner = owner_of(context)
-            return _document(await self._responses.input_items(request.response_id, owner, _page(request)))
+            return _document(await self._responses.input_items(request.response_id, owner, page(request)))
 
     async def CountInputTokens(self, request: HttpBody, context: Context) -> HttpBody:
         """Count a request's tokens."""
         async with ErrorsAsStatus(context):
-            create = decode(CreateResponseRequest, request.data)
+            create = await read_json(CreateResponseRequest, request.data)
             return _document(await self._responses.count_tokens(create, owner_of(context)))
 
     async def CompactResponse(self, request: HttpBody, context: Context) -> HttpBody:
         """Make a conversation compact."""
         async with ErrorsAsStatus(context):
-            create = decode(CreateResponseRequest, request.data)
+            create = await read_json(CreateResponseRequest, request.data)
             return _document(await self._compactor.compact(create, owner_of(context)))
 
     # Conversations.
@@ -129,7 +133,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def CreateConversation(self, request: HttpBody, context: Context) -> HttpBody:
         """Create a conversation."""
         async with ErrorsAsStatus(context):
-            create = decode(CreateConversationRequest, request.data or b"{}")
+            create = await read_json(CreateConversationRequest, request.data or b"{}")
             return _document(await self._conversations.create(create, owner_of(context)))
 
     async def GetConversation(self, request: http.GetConversationHttpRequest, context: Context) -> HttpBody:
@@ -142,7 +146,10 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     ) -> HttpBody:
         """Replace a conversation's metadata."""
         async with ErrorsAsStatus(context):
-            update = decode(UpdateConversationRequest, request.body.data)
+            update = await read_json(UpdateConversationRequest, request.body.data)
+            if not update.metadata and not isinstance(orjson.loads(request.body.data).get("metadata"), dict):
+                # Else a slip would clear them.
+                raise InvalidRequest("metadata is missing: send an object, {} to clear it.", param="metadata")
             update.conversation_id = request.conversation_id
             return _document(await self._conversations.update(update, owner_of(context)))
 
@@ -156,7 +163,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def CreateItems(self, request: http.CreateItemsHttpRequest, context: Context) -> HttpBody:
         """Add items."""
         async with ErrorsAsStatus(context):
-            create = decode(CreateItemsRequest, request.body.data)
+            create = await read_json(CreateItemsRequest, request.body.data)
             create.conversation_id = request.conversation_id
             return _document(await self._conversations.add_items(create, owner_of(context)))
 
@@ -164,7 +171,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
         """List items."""
         async with ErrorsAsStatus(context):
             owner = owner_of(context)
-            return _document(await self._conversations.items(request.conversation_id, owner, _page(request)))
+            return _document(await self._conversations.items(request.conversation_id, owner, page(request)))
 
     async def GetItem(self, request: http.GetItemHttpRequest, context: Context) -> HttpBody:
         """Return an item."""
@@ -202,7 +209,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def _deliver(
         self, context: Context, events: AsyncGenerator[list[ResponseStreamEvent], None]
     ) -> None:
-        async with aclosing(events) as batches, aclosing(_bodies(batches)) as bodies:
+        async with aclosing(events) as batches, aclosing(event_bodies(batches)) as bodies:
             await deliver(context, bodies, max_stall_s=self._max_stall_s)
 
 
@@ -210,26 +217,31 @@ def _document(message: Message) -> HttpBody:
     return HttpBody(content_type=_JSON, data=encode(message))
 
 
-def _page(request: http.ListInputItemsHttpRequest | http.ListItemsHttpRequest) -> Page:
-    given = {
-        field.name: value
-        for field, value in request.ListFields()
-        if field.name in Page.DESCRIPTOR.fields_by_name
-    }
-    return Page(**given)
-
-
-async def _bodies(
+async def event_bodies(
     batches: AsyncIterator[list[ResponseStreamEvent]],
 ) -> AsyncGenerator[Iterable[HttpBody], None]:
-    async for events in batches:
-        if events:
-            yield (
-                HttpBody(content_type=_EVENT_STREAM, data=server_sent_events(some))
-                for some in _pieces(events)
-            )
-        else:
-            yield (HttpBody(content_type=_EVENT_STREAM, data=_KEEPALIVE),)
+    """Yield the messages of each batch, as server-sent events; an empty batch is a comment.
+
+    A fault behind the first event becomes an event, too: no status can tell it any more.
+
+    Raises:
+        Exception: what `batches` raises before its first event.
+
+    """
+    number = -1
+    try:
+        async for events in batches:
+            if events:
+                number = events[-1].sequence_number
+            yield map(_event_body, _pieces(events)) if events else (_KEEPALIVE,)
+    except Exception as error:
+        if number < 0:
+            raise
+        yield (_event_body([error_event(as_told(error), number + 1)]),)
+
+
+def _event_body(events: Sequence[ResponseStreamEvent]) -> HttpBody:
+    return HttpBody(content_type=_EVENT_STREAM, data=server_sent_events(events))
 
 
 def _pieces(events: Sequence[ResponseStreamEvent]) -> Iterator[Sequence[ResponseStreamEvent]]:

@@ -30,6 +30,7 @@ from service.api.responses import Responses
 from service.engine.base import Engine
 from service.rpc.auth import owner_of
 from service.rpc.delivery import deliver
+from service.rpc.incoming import check_typed
 from service.rpc.models import list_models
 from service.rpc.status import ErrorsAsStatus
 from service.rpc.warning import warn, warned
@@ -49,23 +50,25 @@ class ResponsesServicer(ResponsesServiceServicer):
         self._engine = engine
         self._max_stall_s = max_stall_s
 
-    # grpc.aio takes a coroutine that writes as well as an iterator; the stubs know the latter only.
+    # The transport takes a coroutine that writes as well as an iterator; the stubs know the latter only.
     async def StreamResponse(  # type: ignore[override]
         self,
         request: CreateResponseRequest,
         context: grpc.aio.ServicerContext[CreateResponseRequest, ResponseStreamEvent],
     ) -> None:
         """Stream a new response's events."""
-        async with (
-            ErrorsAsStatus(context),
-            aclosing(self._responses.stream(request, owner_of(context))) as batches,
-            aclosing(warned(batches, request, context)) as told,
-        ):
-            await deliver(context, told, max_stall_s=self._max_stall_s)
+        async with ErrorsAsStatus(context):
+            await check_typed(request)
+            async with (
+                aclosing(self._responses.stream(request, owner_of(context))) as batches,
+                aclosing(warned(batches, request, context)) as told,
+            ):
+                await deliver(context, told, max_stall_s=self._max_stall_s)
 
     async def CreateResponse(self, request: CreateResponseRequest, context: Context) -> Response:
         """Return a new response whole."""
         async with ErrorsAsStatus(context):
+            await check_typed(request)
             response = await self._responses.create(request, owner_of(context))
             await warn(request, context)
             return response
@@ -106,11 +109,13 @@ class ResponsesServicer(ResponsesServiceServicer):
     async def CountInputTokens(self, request: CreateResponseRequest, context: Context) -> InputTokenCount:
         """Count a request's tokens."""
         async with ErrorsAsStatus(context):
+            await check_typed(request)
             return await self._responses.count_tokens(request, owner_of(context))
 
     async def CompactResponse(self, request: CreateResponseRequest, context: Context) -> CompactedResponse:
         """Make a conversation compact."""
         async with ErrorsAsStatus(context):
+            await check_typed(request)
             return await self._compactor.compact(request, owner_of(context))
 
     async def ListModels(self, request: ListModelsRequest, context: Context) -> ListModelsResponse:

@@ -2,7 +2,8 @@
 
 Both forms leave in the trailing metadata of one status: google.rpc.Status with ErrorInfo (and RetryInfo) for
 gRPC clients, and for the gateway the HTTP body under `openai-error`, with `retry-after` beside it. The HTTP
-status follows from the gRPC code by the gateway's standard table.
+status follows from the gRPC code by the gateway's standard table. In the middle of an HTTP stream, where no
+status can tell any more, an event does.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
+from openresponses.v1.event_pb2 import ResponseStreamEvent
 
 from service.errors import (
     EngineFailed,
@@ -69,12 +71,31 @@ class ErrorsAsStatus:
     ) -> None:
         if error is None or not isinstance(error, Exception) or isinstance(error, grpc.aio.AbortError):
             return
-        if not isinstance(error, ServiceError):
-            _log.error("call failed", exc_info=error)
-            error = _INTERNAL
-        code, _ = _CODES[type(error)]
-        self._context.set_trailing_metadata(trailing_metadata(error))
-        await self._context.abort(code, shown(error.message))
+        told = as_told(error)
+        code, _ = _CODES[type(told)]
+        self._context.set_trailing_metadata(trailing_metadata(told))
+        await self._context.abort(code, shown(told.message))
+
+
+def as_told(error: Exception) -> ServiceError:
+    """Return what the caller is told of an error; one that is none of the domain's is a bug, and logged."""
+    if isinstance(error, ServiceError):
+        return error
+    _log.error("call failed", exc_info=error)
+    return _INTERNAL
+
+
+def error_event(error: ServiceError, sequence_number: int) -> ResponseStreamEvent:
+    """Return the event that ends a stream over HTTP, whose status is sent long since."""
+    _, type_ = _CODES[type(error)]
+    event = ResponseStreamEvent(type="error", sequence_number=sequence_number)
+    for told in (event.error, event.error.error):
+        told.code = error.code
+        told.message = error.message
+        if error.param is not None:
+            told.param = error.param
+    event.error.error.type = type_
+    return event
 
 
 def shown(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,8 +9,8 @@ from openresponses.v1.settings_pb2 import JsonSchemaFormat, TextFormat
 
 from service.errors import InvalidRequest
 from service.run.json_schema import JsonSchema, json_schema
+from service.run.names import NAME_RULE, is_name
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ANY_OBJECT: Final = '{"type":"object"}'
 
 
@@ -46,9 +45,7 @@ def answer_format(text_format: TextFormat) -> AnswerFormat | None:
 
 
 def _from_schema(wanted: JsonSchemaFormat) -> AnswerFormat:
-    if not _NAME.fullmatch(wanted.name):
-        raise InvalidRequest(
-            "text.format.name must be 1 to 64 letters, digits, '_' or '-'.", param="text.format.name"
-        )
+    if not is_name(wanted.name):
+        raise InvalidRequest(f"text.format.name must be {NAME_RULE}.", param="text.format.name")
     schema = json_schema(wanted.schema, "text.format.schema")
     return AnswerFormat(wanted.schema, schema if wanted.strict else None)

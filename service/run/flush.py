@@ -40,7 +40,7 @@ class FlushPolicy:
     silence_s: float
     """Seconds without a token after which an empty flush is given."""
     max_waiting_tokens: int
-    """Most tokens that wait, give or take one chunk of the engine."""
+    """Most tokens that wait, give or take one chunk of the engine; never fewer than `interval`."""
 
 
 @dataclass(slots=True)

@@ -60,9 +60,8 @@ def opened_response(
         prompt_cache_retention="in_memory" if request.HasField("prompt_cache_retention") else None,
         metadata=request.metadata,
     )
-    conversation_id = request.conversation.id or request.conversation.conversation.id
-    if conversation_id:
-        response.conversation.id = conversation_id
+    if conversation := conversation_id(request):
+        response.conversation.id = conversation
     if request.HasField("instructions"):
         response.instructions.text = request.instructions
     if request.text.HasField("verbosity"):
@@ -76,6 +75,11 @@ def opened_response(
 def is_kept(request: CreateResponseRequest) -> bool:
     """Whether the response is to be kept; so by default."""
     return request.store if request.HasField("store") else True
+
+
+def conversation_id(request: CreateResponseRequest) -> str:
+    """Return the id of the conversation that a request belongs to; empty where it belongs to none."""
+    return request.conversation.id or request.conversation.conversation.id
 
 
 def unoffered_tool_types(request: CreateResponseRequest) -> list[str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import orjson
 from openresponses.v1.item_pb2 import CustomToolCall, FunctionCall, OutputItem
 from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.tool_pb2 import TOOL_CHOICE_MODE_NONE
 
-from service.dialect.callable_tools import allowed_tools, call_required, callable_tools
-from service.run.answer_format import AnswerFormat
+from service.dialect.callable_tools import RequestTools
+from service.run.answer_format import AnswerFormat, answer_format
 from service.run.json_schema import JsonSchema, json_schema
 
 
@@ -31,6 +32,11 @@ class Promises:
     """What the arguments of strict functions must fit, by the functions' names."""
     answer: AnswerFormat | None = None
     """What the answer must be, where there is one."""
+
+    @property
+    def has_schemas(self) -> bool:
+        """Texts have to fit schemas, so that looking for a broken promise may take long."""
+        return bool(self.arguments) or self.answer is not None
 
     def broken(self, response: Response) -> str | None:
         """Return which promise a response breaks, in a sentence; None where it keeps them all."""
@@ -58,24 +64,30 @@ class Promises:
         return self.answer.fault("".join(part.output_text.text for part in item.message.content))
 
 
-def promises(request: CreateResponseRequest, answer: AnswerFormat | None) -> Promises:
+def promises(request: CreateResponseRequest, tools: RequestTools) -> Promises:
     """Return what a validated request is promised.
 
     Raises:
-        InvalidRequest: the schema of a strict function is none; `param` is its path.
+        InvalidRequest: the schema of a strict function or of the answer, or the regular expression of a
+            custom tool cannot be used; `param` is its path.
 
     """
+    for tool in tools.offered:
+        if tool.grammar and tool.grammar.syntax == "regex":
+            # By itself: as a part of a larger one, what is wrong might be right.
+            pattern = orjson.dumps({"pattern": tool.grammar.definition}).decode()
+            json_schema(pattern, f"{tool.path}.format.definition")
     choice = request.tool_choice
     restricted = choice.HasField("selection") or choice.mode == TOOL_CHOICE_MODE_NONE
     return Promises(
-        calls=frozenset(tool.name for tool in allowed_tools(request)) if restricted else None,
-        call_required=call_required(request),
+        calls=frozenset(tool.name for tool in tools.allowed) if restricted else None,
+        call_required=tools.call_required,
         arguments={
             tool.name: json_schema(tool.parameters, f"{tool.path}.parameters")
-            for tool in callable_tools(request)
+            for tool in tools.offered
             if tool.is_strict and tool.parameters
         },
-        answer=answer,
+        answer=answer_format(request.text.format),
     )
 
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.item_pb2 import Input, InputItem, InputItemList
@@ -20,26 +20,30 @@ from openresponses.v1.response_pb2 import TRUNCATION_AUTO
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.base import Dialect
-from service.dialect.callable_tools import callable_tools
-from service.engine.base import Engine, GenerationRequest, ModelInfo, find_model
+from service.dialect.callable_tools import RequestTools
+from service.engine.base import Engine, GenerationRequest, Guidance, ModelInfo, find_model
 from service.errors import InvalidRequest, ServiceError
 from service.items import as_items
-from service.run.answer_format import AnswerFormat, answer_format
 from service.run.builder import ResponseBuilder
 from service.run.calls import CallReader
 from service.run.drain import Drain
 from service.run.flush import FlushPolicy, FlushStats, flushing
 from service.run.interval import Interval
 from service.run.opening import opened_response
+from service.run.preparation import Preparation
 from service.run.promises import promises
+from service.run.tool_validation import schema_bytes
 from service.run.truncation import fitting
 from service.run.turn import Turn
 from service.run.validation import SEALED_REASONING, RequestLimits, guidance, top_logprobs, validate
 
 _ROOM_SHARE: Final = 8
 """Of the context, this part is left for the output where a truncated request does not say how much."""
-_LONG_REQUEST_BYTES: Final = 65_536
-"""From here on a prompt is rendered in a thread."""
+_LONG_BYTES: Final = 65_536
+"""From here on prompts are rendered and schemas compiled in a thread."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +85,7 @@ class ResponseRunner:
         dialect: Dialect,
         stream: StreamSettings,
         drain: Drain,
+        preparation: Preparation,
         *,
         clock: Callable[[], float],
         show_reasoning: bool = True,
@@ -96,6 +101,7 @@ class ResponseRunner:
         self._dialect = dialect
         self._stream = stream
         self._drain = drain
+        self._preparation = preparation
         self._show_reasoning = show_reasoning
         self._clock = clock
 
@@ -107,11 +113,12 @@ class ResponseRunner:
 
         """
         request = run.request
-        answer = answer_format(request.text.format)
-        promised = promises(request, answer)
-        model, prompt = await self._prompt(run)
+        model, tools = self._checked(request)
+        async with self._preparation.place():
+            promised = await _in_thread(schema_bytes(request, tools), promises, request, tools)
+            prompt = await self._prompt(run, model)
         response = opened_response(request, model, response_id=run.response_id, created_at=int(self._clock()))
-        generation = self._generation(request, model, prompt, response.id, answer)
+        generation = self._generation(request, model, prompt, response.id, guidance(tools, promised.answer))
         sealed = not self._show_reasoning or SEALED_REASONING in request.include
         builder = ResponseBuilder(
             response, seal=run.seal if sealed else None, show_reasoning=self._show_reasoning
@@ -121,7 +128,7 @@ class ResponseRunner:
             self._dialect.splitter(request),
             len(prompt),
             self._clock,
-            CallReader(callable_tools(request)),
+            CallReader(tools.offered),
             promised,
         )
         # A server that stops waits until the last event has been kept, too.
@@ -145,7 +152,8 @@ class ResponseRunner:
                             break
                         if events := builder.take():
                             yield events
-                    turn.end()
+                    # What is promised has to be checked.
+                    await _in_thread(_LONG_BYTES if promised.has_schemas else 0, turn.end)
                 except ServiceError as fault:
                     _log.error("response %s failed: %s", response.id, fault.message)
                     turn.fail(fault.message)
@@ -161,18 +169,17 @@ class ResponseRunner:
             ServiceError: the request is refused.
 
         """
-        _, prompt = await self._prompt(run)
-        return len(prompt)
+        model, _ = self._checked(run.request)
+        async with self._preparation.place():
+            return len(await self._prompt(run, model))
 
-    async def _prompt(self, run: Run) -> tuple[ModelInfo, list[int]]:
-        request = run.request
+    def _checked(self, request: CreateResponseRequest) -> tuple[ModelInfo, RequestTools]:
         model = find_model(self._engine, request.model)
-        validate(request, model, self._stream.limits)
-        size = request.ByteSize() + sum(item.ByteSize() for item in run.history)
-        if size < _LONG_REQUEST_BYTES:
-            return model, self._rendered(run, model)
-        # Takes tenths of a second for megabytes: other streams go on meanwhile.
-        return model, await asyncio.to_thread(self._rendered, run, model)
+        return model, validate(request, model, self._stream.limits)
+
+    async def _prompt(self, run: Run, model: ModelInfo) -> list[int]:
+        size = run.request.ByteSize() + sum(item.ByteSize() for item in run.history)
+        return await _in_thread(size, self._rendered, run, model)
 
     def _rendered(self, run: Run, model: ModelInfo) -> list[int]:
         request, window = run.request, model.context_window_tokens
@@ -196,7 +203,7 @@ class ResponseRunner:
         model: ModelInfo,
         prompt: list[int],
         request_id: str,
-        answer: AnswerFormat | None,
+        held_to: Guidance,
     ) -> GenerationRequest:
         room = model.context_window_tokens - len(prompt)
         if room <= 0:
@@ -218,7 +225,7 @@ class ResponseRunner:
             presence_penalty=request.presence_penalty,
             frequency_penalty=request.frequency_penalty,
             seed=request.seed if request.HasField("seed") else None,
-            guidance=guidance(request, answer),
+            guidance=held_to,
         )
 
     def _policy(self, request: CreateResponseRequest) -> FlushPolicy:
@@ -233,3 +240,10 @@ class ResponseRunner:
             silence_s=default.silence_s,
             max_waiting_tokens=default.max_waiting_tokens,
         )
+
+
+async def _in_thread(size_bytes: int, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """Do work that takes tenths of a second where its input is long: other streams go on meanwhile."""
+    if size_bytes < _LONG_BYTES:
+        return work(*args, **kwargs)
+    return await asyncio.to_thread(work, *args, **kwargs)

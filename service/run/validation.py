@@ -13,7 +13,7 @@ from typing import Final
 
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
-from service.dialect.callable_tools import allowed_tools, call_required
+from service.dialect.callable_tools import RequestTools
 from service.engine.base import FunctionSchema, Guidance, ModelInfo
 from service.errors import InvalidRequest
 from service.run.answer_format import AnswerFormat
@@ -52,8 +52,8 @@ class RequestLimits:
     """Tools that are not offered here are an error; else they are left out."""
 
 
-def validate(request: CreateResponseRequest, model: ModelInfo, limits: RequestLimits) -> None:
-    """Check everything of `request` that does not depend on the prompt.
+def validate(request: CreateResponseRequest, model: ModelInfo, limits: RequestLimits) -> RequestTools:
+    """Check everything of `request` that depends neither on the prompt nor on schemas; return its tools.
 
     Raises:
         InvalidRequest: `param` names the field.
@@ -64,7 +64,7 @@ def validate(request: CreateResponseRequest, model: ModelInfo, limits: RequestLi
     _check_include(request, model)
     _check_kept(request)
     check_metadata(request.metadata)
-    check_tools(request, rejects_unoffered=limits.rejects_unoffered_tools)
+    return check_tools(request, rejects_unoffered=limits.rejects_unoffered_tools)
 
 
 def top_logprobs(request: CreateResponseRequest) -> int | None:
@@ -72,7 +72,7 @@ def top_logprobs(request: CreateResponseRequest) -> int | None:
     return request.top_logprobs if _LOGPROBS in request.include else None
 
 
-def guidance(request: CreateResponseRequest, answer: AnswerFormat | None) -> Guidance:
+def guidance(tools: RequestTools, answer: AnswerFormat | None) -> Guidance:
     """Return what the engine has to hold the output of a validated request to."""
     return Guidance(
         functions=tuple(
@@ -82,9 +82,9 @@ def guidance(request: CreateResponseRequest, answer: AnswerFormat | None) -> Gui
                 tool.description,
                 tool.grammar.definition if tool.grammar and tool.grammar.syntax == "lark" else None,
             )
-            for tool in allowed_tools(request)
+            for tool in tools.allowed
         ),
-        call_required=call_required(request),
+        call_required=tools.call_required,
         answer_schema=answer.schema if answer else None,
     )
 

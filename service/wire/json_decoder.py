@@ -10,14 +10,15 @@ from google.protobuf.descriptor import FieldDescriptor
 from service.wire import json_shape, json_text
 from service.wire.json_mismatch import KINDS, Mismatch, expected, key_path, not_one_of
 from service.wire.json_shape import DEFAULT_TAG, INTEGER_RANGES, TYPE_KEY, Array, Bare, Field, Object, Tagged
-from service.wire.json_text import JsonValue, Number
+from service.wire.json_text import DigitsNeeded, JsonValue, Number
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
 Reader: TypeAlias = Callable[[Any, Any], None]
-"""Reads a JSON value into a message, or into one field of it. Mismatch: it is not the JSON of one."""
+"""Reads a JSON value into a message, or into one field of it. Mismatch: it is not the JSON of one.
+DigitsNeeded: it may be, where it is read exactly."""
 
 Scalar: TypeAlias = Callable[[Any], Any]
 """Reads a JSON value as a field's scalar. Mismatch: it is not one."""
@@ -232,13 +233,15 @@ def _boolean(value: JsonValue) -> bool:
 def _double(value: JsonValue) -> float:
     if type(value) is Number:
         return value.value
-    if type(value) is not int:
+    if type(value) is not int and type(value) is not float:
         raise expected("a number", value)
     return float(value)
 
 
 def _integer(lowest: int, highest: int) -> Scalar:
     def read(value: JsonValue) -> int:
+        if type(value) is float:
+            raise DigitsNeeded
         number = value.integer if type(value) is Number else value
         if type(value) is Number and number is None:
             raise Mismatch("must be an integer, not a number with a fraction")

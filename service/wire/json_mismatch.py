@@ -20,6 +20,7 @@ KINDS: dict[type, tuple[str, str]] = {
     type(None): ("null", "null"),
     bool: ("boolean", "a boolean"),
     int: ("number", "a number"),
+    float: ("number", "a number"),
     Number: ("number", "a number"),
     str: ("string", "a string"),
     list: ("array", "an array"),

@@ -1,8 +1,11 @@
-"""JSON text to Python values and back, within limits, keeping every digit of every number.
+"""JSON text to Python values and back, within limits.
 
-The values are those of the `json` module, except that a number that `int` or `float` would print another
-way is a `Number`. What is refused here need not be looked for elsewhere: text that is not UTF-8, NaN and
-Infinity, numbers beyond a double, unpaired surrogates, and nesting that could exhaust the stack.
+What is refused here need not be looked for elsewhere: text that is not UTF-8, NaN and Infinity, numbers
+beyond a double, unpaired surrogates, nesting that could exhaust the stack, and more values than memory and
+time are there for. The limits are looked at first, with no step of Python for each byte.
+
+The values are those of the `json` module. Where every digit of a number counts, the text is read once more,
+to numbers that know how they were written: slower, and seldom needed.
 """
 
 from __future__ import annotations
@@ -10,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TypeAlias
 
 import orjson
@@ -20,11 +22,16 @@ from service.errors import InvalidRequest
 MAX_NESTING_LEVELS = 64
 """Deepest nesting of arrays and objects that is read, in levels. What is read stays within protobuf's own
 limit of 100 messages in one another."""
+MAX_VALUES = 500_000
+"""Most values of a document, empty arrays and objects counted twice: some 100 ms and 100 MiB."""
 
 # The quote at the end is optional so that an unfinished string costs one pass, not one for each quote in it.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
+# Numbers that may not be printed as they were written, in text without strings.
+_FRACTION = re.compile(rb"[0-9][.eE]")
+_NEGATIVE_ZERO = re.compile(rb"-0(?![.eE])")
 
 _INT64_SAFE_CHARS = 18  # "-" and 17 digits, or 18 digits: always within 64 bits
 
@@ -49,36 +56,54 @@ class Number:
         return int(self.value) if self.value.is_integer() else None
 
 
-JsonValue: TypeAlias = "bool | int | Number | str | list[JsonValue] | dict[str, JsonValue] | None"
+JsonValue: TypeAlias = "bool | int | float | Number | str | list[JsonValue] | dict[str, JsonValue] | None"
+
+
+class DigitsNeeded(Exception):
+    """A value cannot be used as `parse` has read it: it takes `parse_exactly`."""
 
 
 def parse(data: bytes) -> JsonValue:
     """Read one JSON document. Of an object's repeated keys the last wins.
 
     Raises:
-        InvalidRequest: with code `invalid_json`, when it is not JSON or is nested too deep.
+        InvalidRequest: with code `invalid_json`, when it is not JSON or is beyond the limits.
 
     """
-    levels = max(
-        accumulate(_STEP[byte] for byte in _STRING.sub(b"", data).translate(None, _NOT_BRACKETS)), default=0
-    )
-    if levels > MAX_NESTING_LEVELS:
-        raise _invalid(f"is nested {levels} levels deep; {MAX_NESTING_LEVELS} is the limit")
+    bare = _within_limits(data)
     try:
-        text = data.decode()
-        orjson.loads(data)  # the stricter of the two; the other keeps the digits
-        value: JsonValue = _DECODER.decode(text)
-    except UnicodeDecodeError as error:
-        raise _invalid(f"is not UTF-8 at byte {error.start}") from None
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}"
-        raise _invalid(f"is not JSON: {error.msg} at {where}") from None
+        value: JsonValue = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise _no_json(data, error) from None
+    # It has become 0, and nothing shows it any more.
+    return parse_exactly(data) if _NEGATIVE_ZERO.search(bare) else value
+
+
+def parse_exactly(data: bytes) -> JsonValue:
+    """Read a document that `parse` has read, with a `Number` where a number would be printed another way."""
+    value: JsonValue = _DECODER.decode(data.decode())
     return value
 
 
 def compact(value: JsonValue) -> str:
-    """Print a parsed value without white space: keys in their order, numbers as they were written."""
-    return orjson.dumps(value, default=_print_number, option=orjson.OPT_PASSTHROUGH_DATACLASS).decode()
+    """Print a parsed value without white space: keys in their order, numbers as they were written.
+
+    Raises:
+        DigitsNeeded: it has numbers of which that is not known.
+
+    """
+    are_exact = False
+
+    def print_number(value: object) -> orjson.Fragment:
+        nonlocal are_exact
+        assert isinstance(value, Number)
+        are_exact = True
+        return orjson.Fragment(value.text)
+
+    text = orjson.dumps(value, default=print_number, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+    if not are_exact and _FRACTION.search(_STRING.sub(b"", text)):
+        raise DigitsNeeded
+    return text.decode()
 
 
 def embed(text: str) -> orjson.Fragment:
@@ -93,17 +118,40 @@ def embed(text: str) -> orjson.Fragment:
     return orjson.Fragment(text.replace("\n", " ").replace("\r", " "))
 
 
+def _within_limits(data: bytes) -> bytes:
+    """Return a document without its strings. Raises InvalidRequest where it is beyond the limits."""
+    # Opening quotes, at least: a quote that is escaped is within a string.
+    if data.count(b'"') - data.count(b'\\"') > 4 * MAX_VALUES:
+        raise _invalid(f"holds more than {MAX_VALUES} values: send less, or long data as one string")
+    bare = _STRING.sub(b"", data)
+    # Every value but the first has a comma or a bracket of its own before it.
+    if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > MAX_VALUES:
+        raise _invalid(f"holds more than {MAX_VALUES} values: send less, or long data as one string")
+    brackets = bare.translate(_AS_ARRAYS, _NOT_BRACKETS)
+    for _ in range(MAX_NESTING_LEVELS):
+        # One level less each time, until none is closed.
+        before, brackets = brackets, brackets.replace(b"[]", b"")
+        if len(brackets) == len(before):
+            break
+    if b"[]" in brackets:
+        raise _invalid(f"is nested deeper than {MAX_NESTING_LEVELS} levels, which is the limit")
+    return bare
+
+
+def _no_json(data: bytes, error: json.JSONDecodeError) -> InvalidRequest:
+    try:
+        data.decode()
+    except UnicodeDecodeError as fault:
+        return _invalid(f"is not UTF-8 at byte {fault.start}")
+    return _invalid(f"is not JSON: {error.msg} at line {error.lineno} column {error.colno}")
+
+
 def _invalid(problem: str) -> InvalidRequest:
     return InvalidRequest(f"The body {problem}.", code="invalid_json")
 
 
 def _integer(text: str) -> int | Number:
     return int(text) if len(text) <= _INT64_SAFE_CHARS and text != "-0" else Number.of(text)
-
-
-def _print_number(value: object) -> orjson.Fragment:
-    assert isinstance(value, Number)
-    return orjson.Fragment(value.text)
 
 
 _DECODER = json.JSONDecoder(parse_float=Number.of, parse_int=_integer)

@@ -10,6 +10,8 @@ from them. What they leave open:
     in when read.
   - In an array or a map null is an error. An integer may be written `1.0`. Of repeated keys the last wins.
 
+A typed client's message is checked before it is kept: it could say what has no JSON.
+
 Both directions are planned when a message type is first seen, and cost no look at its descriptor after that.
 """
 
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 import orjson
 
 from service.wire import json_text
+from service.wire.json_check import Check, build_check
 from service.wire.json_decoder import Reader, build_decoder
 from service.wire.json_encoder import Encoder, build_encoder
 from service.wire.json_mismatch import Mismatch
@@ -31,6 +34,7 @@ _M = TypeVar("_M", bound="Message")
 
 _encoders: dict[type[Message], Encoder] = {}
 _decoders: dict[type[Message], Reader] = {}
+_checks: dict[type[Message], Check] = {}
 
 
 def encode(message: Message) -> bytes:
@@ -39,7 +43,7 @@ def encode(message: Message) -> bytes:
     Raises:
         ValueError: the message has no JSON: a union without a member, an enum number without a name, NaN or
             an infinity, raw text that is not JSON. Messages of our own making never do; a caller's message is
-            to be checked first.
+            to be looked at by `check` first.
 
     """
     message_class = type(message)
@@ -55,8 +59,8 @@ def decode(message_class: type[_M], data: bytes) -> _M:
     What is missing stays unset: which fields a message needs is for validation to say.
 
     Raises:
-        InvalidRequest: the text is not JSON (code `invalid_json`), or a value is of the wrong type
-            (`invalid_type`), not one of the accepted ones (`unknown_value`) or out of its type's range
+        InvalidRequest: the text is not JSON, or too much of it (code `invalid_json`); a value is of the wrong
+            type (`invalid_type`), not one of the accepted ones (`unknown_value`) or out of its type's range
             (`invalid_value`). `param` is the value's path; the message never holds the value.
 
     """
@@ -64,9 +68,28 @@ def decode(message_class: type[_M], data: bytes) -> _M:
     if decoder is None:
         decoder = _decoders[message_class] = build_decoder(message_class)
     value = json_text.parse(data)
-    message = message_class()
     try:
-        decoder(message, value)
+        try:
+            decoder(message := message_class(), value)
+        except json_text.DigitsNeeded:
+            decoder(message := message_class(), json_text.parse_exactly(data))
     except Mismatch as mismatch:
         raise mismatch.as_error() from None
     return message
+
+
+def check(message: Message) -> None:
+    """Make sure that a message which a client has made can be printed.
+
+    Raises:
+        InvalidRequest: it has no JSON, or raw text of too much; `param` is the path in JSON.
+
+    """
+    message_class = type(message)
+    checking = _checks.get(message_class)
+    if checking is None:
+        checking = _checks[message_class] = build_check(message_class)
+    try:
+        checking(message)
+    except Mismatch as mismatch:
+        raise mismatch.as_error() from None

@@ -218,7 +218,7 @@ class StreamChecker:
         for type_, key in _ITEM_TEXTS.values():
             if item.get("type") == type_:
                 self._expect(f"item.{key}", item.get(key), opened.done)
-                if not opened.deltas and item.get("status") == "completed":
+                if not opened.deltas and item.get(key) and item.get("status") == "completed":
                     self._problem(f"no delta came before item.{key}")
         if item.get("type") in ("message", "reasoning"):
             self._expect("item.content", item.get("content", []), self._parts)

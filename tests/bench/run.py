@@ -279,7 +279,7 @@ def main() -> None:
     per_message = [f for f in found if f.face == "grpc" and f.interval == 1 and f.streams == 64]
     if per_message:
         ratio = per_message[0].server_us / floor["grpc_message_us"]
-        print(f"N=1 over a ready-made message through grpc.aio: {ratio:.2f}")
+        print(f"N=1 over a ready-made message through grpc.aio's server: {ratio:.2f}")
     print(
         f"splitter and builder over openai-harmony's parser: {floor['core_us_at_16'] / floor['harmony_parser_us']:.2f}"
     )

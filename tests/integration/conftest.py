@@ -1,14 +1,21 @@
 """One service with the tests' script for a whole module, a gateway in front of it, and channels to it."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
 
 import grpc
 import openai
 import pytest
+import uvloop
 
 from tests.integration.databases import DATABASES, empty_database
 from tests.processes import Running, client_of, start_gateway, start_service
 from tests.scripts import write_script
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """What of the service runs in the tests' own process runs on the loop that it is made for."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ CALL = (
 ANSWER = "<|channel|>final<|message|>Done.<|return|>"
 TURNS = {
     "works": {"turns": [{"harmony": CALL, "chunks": 3}, {"harmony": ANSWER}]},
+    "babbles": {"harmony": ANSWER.removesuffix("<|return|>"), "finish_reason": "length"},
     "answers": {"harmony": "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant" + ANSWER},
 }
 TOOLS = [{"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}]
@@ -166,6 +167,59 @@ def test_a_compacted_conversation_goes_on_from_its_summary(client):
     with pytest.raises(openai.BadRequestError) as caught:
         tokens(client, changed)
     assert caught.value.param == "input[0].encrypted_content"
+
+
+def test_compaction_keeps_what_the_user_has_said_before(client):
+    first = client.responses.create(model="answers", input="One")
+    second = client.responses.create(model="answers", input="Two", previous_response_id=first.id)
+    for given, said in (({}, ["One", "Two"]), ({"input": "Three"}, ["One", "Two", "Three"])):
+        output = client.responses.compact(model="answers", previous_response_id=second.id, **given).output
+        assert [item.content[0].text for item in output[:-1]] == said
+        assert output[-1].type == "compaction"
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "input"),
+        ({"input": ""}, "input"),
+        ({"input": []}, "input"),
+        ({"input": "Hi", "conversation": "conv_1"}, "conversation"),
+        ({"input": "Hi", "stream": True}, "stream"),
+        ({"input": "Hi", "background": True}, "background"),
+        ({"input": "Hi", "temperature": 99}, "temperature"),
+        ({"input": "Hi", "include": ["x"]}, "include[0]"),
+        ({"input": "Hi", "tools": [{"type": "function", "name": "!!"}]}, "tools[0].name"),
+        ({"input": "Hi", "previous_response_id": "resp_1"}, "previous_response_id"),
+    ],
+)
+def test_wrong_requests_for_compaction(client, body, param):
+    with pytest.raises((openai.BadRequestError, openai.NotFoundError)) as caught:
+        client.post("/responses/compact", body={"model": "answers", **body}, cast_to=object)
+    assert caught.value.param == param
+
+
+def test_compaction_takes_what_agents_send(client):
+    body = {"model": "answers", "input": "Hi", "tools": TOOLS, "parallel_tool_calls": True, "reasoning": {}}
+    body |= {
+        "text": {"format": {"type": "json_object"}},
+        "instructions": "Be brief.",
+        "tool_choice": "required",
+    }
+    answer = client.post("/responses/compact", body=body, cast_to=object)
+    assert answer["output"][-1]["type"] == "compaction"
+
+
+def test_a_thought_does_not_come_back_as_a_summary(client):
+    sealed = first_turn(client).output[0].encrypted_content
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(model="answers", input=[{"type": "compaction", "encrypted_content": sealed}])
+    assert caught.value.param == "input[0].encrypted_content"
+
+
+def test_a_summary_that_was_cut_is_none(client):
+    with pytest.raises(openai.InternalServerError, match="longer than it may write"):
+        client.with_options(max_retries=0).responses.compact(model="babbles", input="Hi")
 
 
 def test_compaction_of_what_is_kept(client):

@@ -66,6 +66,14 @@ def assert_no_grpc_headers(response: httpx.Response) -> None:
     assert [name for name in response.headers if name.startswith(inner)] == []
 
 
+def raw(address: str, request: bytes) -> bytes:
+    """All that the gateway answers until it closes the connection."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as client:
+        client.sendall(request)
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
 # One document, or a stream.
 
 
@@ -234,6 +242,70 @@ def test_large_bodies(http):
     fits = json.dumps(body()).encode() + b" " * 30 * MIB
     assert http.post("/v1/responses", content=fits).status_code == 200
     assert_openai_error(http.post("/v1/responses", content=fits + b" " * 3 * MIB), 413, "request_too_large")
+
+
+def test_what_the_service_finds_too_large_is_no_overload(tmp_path):
+    flags = ("--engine", "scripted", "--script", write_script(tmp_path), "--max-request-bytes", "3000")
+    with start_service(*flags) as service, start_gateway(service.address) as gateway:
+        response = httpx.post(f"http://{gateway.address}/v1/responses", json=body(input="x" * 4000))
+    assert_openai_error(response, 413, "request_too_large")
+
+
+@pytest.mark.parametrize("size", [100, 9_000, 15_000, 30_000, 55_000])
+def test_long_keys(http, size):
+    headers = {"authorization": f"Bearer {'x' * size}"}
+    assert http.post("/v1/responses", json=body(), headers=headers).status_code == 200
+
+
+def test_longer_headers_than_that_are_refused(http):
+    response = http.post("/v1/responses", json=body(), headers={"authorization": "x" * 70_000})
+    assert_openai_error(response, 431, "bad_request")
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/responses/%ff", "/v1/models/%ff", "/v1/responses/resp_1/input_items?after=%ff"]
+)
+def test_paths_that_are_no_text(http, path):
+    response = http.get(path)
+    assert_openai_error(response, 400, "invalid_request_error")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"grpc-timeout: 0S",
+        b"grpc-timeout: soon",
+        b"grpc-encoding: gzip",
+        b"x-foo-bin: !!!",
+        b"x-foo: \xc3\xa9",
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_headers_of_grpc_mean_nothing_in_http(gateway, header, stream):
+    content = json.dumps(body(stream=stream)).encode()
+    head = b"POST /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: close\r\n%b\r\ncontent-length: %d\r\n\r\n"
+    answer = raw(gateway.address, head % (header, len(content)) + content)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b'"status":"completed"' in answer
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_http_1_0(gateway, stream):
+    content = json.dumps(body(stream=stream)).encode()
+    head = f"POST /v1/responses HTTP/1.0\r\ncontent-length: {len(content)}\r\n\r\n"
+    head, _, answer = raw(gateway.address, head.encode() + content).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.0 200 ")
+    if stream:
+        assert check_stream(events_of(answer.decode())) == []
+    else:
+        assert json.loads(answer)["status"] == "completed"
+
+
+def test_a_body_of_just_the_limit(http):
+    content = json.dumps(body(model="nope", input="")).encode()
+    content = content.replace(b'"input": ""', b'"input": "%b"' % (b"x" * (32 * MIB - len(content))))
+    assert len(content) == 32 * MIB
+    assert_openai_error(http.post("/v1/responses", content=content), 404, "model_not_found", "model")
 
 
 def test_overload(tmp_path):

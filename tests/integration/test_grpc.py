@@ -14,19 +14,26 @@ from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
+from openresponses.v1.content_pb2 import InputContent
+from openresponses.v1.conversation_pb2 import CreateConversationRequest, CreateItemsRequest
+from openresponses.v1.conversation_pb2_grpc import ConversationsServiceStub
 from openresponses.v1.event_pb2 import ResponseStreamEvent
-from openresponses.v1.item_pb2 import Input
+from openresponses.v1.item_pb2 import ROLE_USER, Input, InputItem, InputItemList, InputMessage
 from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest, ListModelsRequest, StreamOptions
 from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
 from openresponses.v1.status_pb2 import RESPONSE_STATUS_COMPLETED, RESPONSE_STATUS_INCOMPLETE
+from openresponses.v1.tool_pb2 import FunctionTool, Tool
 
+from service.api.responses import MAX_INPUT_ITEMS
 from service.wire.openai_json import encode
 from service.wire.stream_rules import check_stream
 from tests.processes import Running, start_service
 from tests.scripts import REASONING_AND_TEXT, TURNS, token_count, write_script
 
 TIMEOUT_S = 20
+
+WITHOUT_STATUS = InputItem(message=InputMessage(role=ROLE_USER, content=InputContent(text="x"), status=9))
 
 
 def request(model: str, **fields: Any) -> CreateResponseRequest:
@@ -141,6 +148,13 @@ BAD_REQUESTS = [
         "temperature",
     ),
     (
+        # What has no JSON could be kept, and never be shown.
+        request("hello", truncation=7),
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "unknown_value",
+        "truncation",
+    ),
+    (
         request("hello", max_output_tokens=0),
         grpc.StatusCode.INVALID_ARGUMENT,
         "invalid_value",
@@ -159,6 +173,43 @@ BAD_REQUESTS = [
         "store",
     ),
 ]
+
+
+@pytest.mark.parametrize("method", ["CreateResponse", "CountInputTokens", "CompactResponse"])
+def test_what_has_no_json_is_refused_by_every_method(channel, method):
+    bad = request("hello", tools=[Tool(function=FunctionTool(name="f", parameters="not json"))])
+    with pytest.raises(grpc.RpcError, match="must be JSON text") as caught:
+        getattr(ResponsesServiceStub(channel), method)(bad, timeout=TIMEOUT_S)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("method", "bad"),
+    [
+        ("CreateConversation", CreateConversationRequest(items=[InputItem()])),
+        ("CreateItems", CreateItemsRequest(conversation_id="conv_1", items=[WITHOUT_STATUS])),
+    ],
+)
+def test_items_of_conversations_that_have_no_json_are_refused(channel, method, bad):
+    with pytest.raises(grpc.RpcError, match=r"items\[0\]") as caught:
+        getattr(ConversationsServiceStub(channel), method)(bad, timeout=TIMEOUT_S)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_large_messages_are_checked_for_json_and_items_are_counted(channel):
+    """In a thread."""
+    create = ResponsesServiceStub(channel).CreateResponse
+    items = [
+        InputItem(message=InputMessage(role=ROLE_USER, content=InputContent(text="x" * 9)))
+    ] * MAX_INPUT_ITEMS
+    bad = CreateResponseRequest(model="hello", input=Input(items=InputItemList(items=[*items, InputItem()])))
+    with pytest.raises(grpc.RpcError, match=rf"input\[{MAX_INPUT_ITEMS}\] is empty"):
+        create(bad, timeout=TIMEOUT_S)
+    bad.input.items.items[-1].CopyFrom(items[0])
+    with pytest.raises(grpc.RpcError, match=f"input may hold {MAX_INPUT_ITEMS} items at most"):
+        create(bad, timeout=TIMEOUT_S)
+    del bad.input.items.items[-1]
+    assert create(bad, timeout=TIMEOUT_S).output
 
 
 @pytest.mark.parametrize(("bad", "code", "reason", "param"), BAD_REQUESTS)

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
+from service.dialect.callable_tools import request_tools
 from service.dialect.harmony import vocabulary
 from service.dialect.harmony.dialect import HarmonyDialect
 from service.engine.base import FunctionSchema, GenerationRequest, Guidance, TokenChunk
@@ -58,7 +59,7 @@ def generation(question: str = "", **fields: Any) -> GenerationRequest:
         prompt_token_ids=DIALECT.render(request),
         stop_token_ids=sorted(DIALECT.stop_token_ids),
         temperature=0,
-        guidance=guidance(request, answer_format(request.text.format)),
+        guidance=guidance(request_tools(request), answer_format(request.text.format)),
     )
 
 

@@ -42,6 +42,10 @@ from tests.scripts import write_script
 
 FUNCTION = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
 
+CALL = {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": "{}"}
+IMAGE = {"type": "input_image", "image_url": "http://example.com/a.png"}
+FILE_ELSEWHERE = {"role": "user", "content": [{"type": "input_file", "file_id": "file_1"}]}
+
 
 @pytest.fixture(scope="module")
 def service(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
@@ -442,12 +446,95 @@ def test_a_turn_that_fails_can_be_tried_again(client):
         ([{"role": "user"}], "items[0].content"),
         ([{"role": "user", "content": "Hi"}, {"type": "brand_new"}], "items[1]"),
         ([{"role": "user", "content": "Hi", "id": "no spaces"}], "items[0].id"),
+        ([{"type": "item_reference", "id": "msg_1"}], "items[0]"),
+        ([CALL, CALL], "items[1].call_id"),
+        ([{"type": "function_call_output", "call_id": "call_9", "output": [IMAGE]}], "items[0].output[0]"),
+        ([{"type": "function_call_output", "call_id": "", "output": ""}], "items[0].call_id"),
+        ([{"type": "reasoning", "encrypted_content": "a", "summary": []}], "items[0].encrypted_content"),
+        ([{"type": "compaction", "encrypted_content": "a"}], "items[0].encrypted_content"),
+        ([FILE_ELSEWHERE], "items[0].content[0].file_id"),
     ],
 )
 def test_wrong_items_are_refused_before_they_are_kept(client, items, param):
     with pytest.raises(openai.BadRequestError) as caught:
         client.conversations.create(items=items)
     assert caught.value.param == param
+
+
+def test_what_no_longer_fits_together_is_left_out(client):
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "sunny"}
+    conversation = client.conversations.create(items=[CALL, output, {"role": "user", "content": "Hi"}])
+    # Nothing tells that the conversation has this call already.
+    client.conversations.items.create(conversation.id, items=[CALL])
+    whole = client.responses.input_tokens.count(model="hello", input="Hi", conversation=conversation.id)
+    call = next(
+        i for i in client.conversations.items.list(conversation.id, order="asc") if i.type != "message"
+    )
+    client.conversations.items.delete(call.id, conversation_id=conversation.id)
+    response = client.responses.create(model="hello", input="Hi", conversation=conversation.id)
+    assert response.status == "completed"
+    assert response.usage.input_tokens < whole.input_tokens
+
+
+@pytest.mark.parametrize("metadata", [{}, {"metadata": None}, {"metadata": "x"}])
+def test_a_conversations_notes_are_not_lost_by_a_slip(client, metadata):
+    conversation = client.conversations.create(metadata={"a": "b"})
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.post(f"/conversations/{conversation.id}", body=metadata, cast_to=object)
+    assert caught.value.param == "metadata"
+    assert client.conversations.retrieve(conversation.id).metadata == {"a": "b"}
+    assert client.conversations.update(conversation.id, metadata={}).metadata == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"previous_response_id": ""}, "previous_response_id"),
+        ({"conversation": ""}, "conversation"),
+        ({"conversation": {}}, "conversation"),
+        ({"conversation": {"id": ""}}, "conversation"),
+    ],
+)
+def test_an_empty_name_names_nothing(client, given, param):
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(model="hello", input="Hi", **given)
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ("stream=maybe", "stream"),
+        ("stream=true&starting_after=abc", "starting_after"),
+        ("stream=true&starting_after=1.5", "starting_after"),
+        ("stream=true&starting_after=99999999999", "starting_after"),
+        ("/input_items?limit=x", "limit"),
+        ("/input_items?limit=", "limit"),
+        ("/input_items?limit=0", "limit"),
+        ("/input_items?order=up", "order"),
+    ],
+)
+def test_wrong_queries_are_told_by_name(client, query, param):
+    response = client.responses.create(model="hello", input="Hi")
+    path = query if query.startswith("/") else f"?{query}"
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.get(f"/responses/{response.id}{path}", cast_to=object)
+    assert caught.value.param == param
+
+
+def test_the_path_decides_whatever_the_query_says(client):
+    first, second = (client.responses.create(model="hello", input="Hi") for _ in range(2))
+    deleted = client.delete(f"/responses/{first.id}?response_id={second.id}", cast_to=object)
+    assert deleted["id"] == first.id
+    assert client.responses.retrieve(second.id).id == second.id
+    one, other = (client.conversations.create(metadata={"a": "b"}) for _ in range(2))
+    client.post(
+        f"/conversations/{one.id}?conversation_id={other.id}&body.data=e30=",
+        body={"metadata": {"c": "d"}},
+        cast_to=object,
+    )
+    assert client.conversations.retrieve(one.id).metadata == {"c": "d"}
+    assert client.conversations.retrieve(other.id).metadata == {"a": "b"}
 
 
 def test_only_one_kind_of_context(client):

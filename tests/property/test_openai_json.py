@@ -16,7 +16,10 @@ from openresponses.v1 import event_pb2, item_pb2, response_pb2, service_pb2, too
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from service.errors import InvalidRequest
+from service.wire.json_decoder import build_decoder
+from service.wire.json_mismatch import Mismatch
 from service.wire.json_shape import Tagged, shape_of
+from service.wire.json_text import parse_exactly
 from service.wire.openai_json import decode, encode
 from tests.property.json_values import JSON, json_values
 from tests.property.messages import messages
@@ -146,6 +149,33 @@ def test_a_wrong_value_anywhere_is_read_or_named(sent: Any, wrong: Any, data: st
 def test_bytes_are_read_or_refused(body: bytes) -> None:
     error = refusal(body)
     assert error is None or error.message.isprintable()
+
+
+@given(sent=json_values(response_create_params.ResponseCreateParamsNonStreaming), wrong=JSON, data=st.data())
+def test_a_document_is_read_as_if_every_digit_were_looked_at(
+    sent: Any, wrong: Any, data: st.DataObject
+) -> None:
+    assume(sent)
+    body = json.dumps(put(sent, data.draw(st.sampled_from(list(paths(sent)))), wrong)).encode()
+    try:
+        expected: object = exactly(body)
+    except Mismatch as mismatch:
+        expected = told(mismatch.as_error())
+    error = refusal(body)
+    assert (decode(service_pb2.CreateResponseRequest, body) if error is None else told(error)) == expected
+
+
+def exactly(body: bytes) -> service_pb2.CreateResponseRequest:
+    message = service_pb2.CreateResponseRequest()
+    read_exactly(message, parse_exactly(body))
+    return message
+
+
+read_exactly = build_decoder(service_pb2.CreateResponseRequest)
+
+
+def told(error: InvalidRequest) -> tuple[str, str | None]:
+    return error.message, error.param
 
 
 def refusal(body: bytes) -> InvalidRequest | None:

@@ -21,6 +21,7 @@ from service.errors import EngineFailed, Overloaded, Unavailable
 from service.items import as_input_item
 from service.run.drain import Drain
 from service.run.interval import Interval
+from service.run.preparation import Preparation
 from service.run.run import ResponseRunner, Run, StreamSettings
 from service.run.validation import RequestLimits
 from service.wire.openai_json import decode, encode
@@ -42,9 +43,14 @@ def engine_of(folder: Path, turn: dict[str, Any], *, slots: int = 1, queue: int 
     return ScriptedEngine(script, slots=slots, max_queued_requests=queue)
 
 
-def runner_of(engine: ScriptedEngine, *, interval: int = 4, drain: Drain | None = None) -> ResponseRunner:
-    stream = StreamSettings(Interval(interval), 1000, 8192, silence_s=60, limits=RequestLimits(1024, 10_000))
-    return ResponseRunner(engine, DIALECT, stream, drain or Drain(), clock=lambda: 1_700_000_000.5)
+def runner_of(
+    engine: ScriptedEngine, *, interval: int = 4, drain: Drain | None = None, silence_s: float = 60
+) -> ResponseRunner:
+    limits = RequestLimits(1024, 10_000)
+    stream = StreamSettings(Interval(interval), 1000, 8192, silence_s=silence_s, limits=limits)
+    return ResponseRunner(
+        engine, DIALECT, stream, drain or Drain(), Preparation(), clock=lambda: 1_700_000_000.5
+    )
 
 
 def request(**fields: Any) -> CreateResponseRequest:
@@ -219,6 +225,15 @@ async def test_an_engine_without_a_free_slot_refuses_before_any_event(folder):
     again = runner.run(run_of())
     assert (await anext(again))[0].HasField("created")
     await again.aclose()
+
+
+async def test_a_silence_is_no_beginning(folder):
+    runner = runner_of(engine_of(folder, {"tokens": [1], "hang_after": 0}), silence_s=0.01)
+    run = runner.run(run_of(background=True))
+    assert [event.type for event in await anext(run)] == ["response.created", "response.queued"]
+    for _ in range(3):
+        assert await anext(run) == []
+    await run.aclose()
 
 
 async def test_those_who_wait_are_served_in_turn_and_may_leave(folder):

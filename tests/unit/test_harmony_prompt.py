@@ -1,16 +1,27 @@
 """What cannot be rendered is refused by the path of its field."""
 
 import json
+import re
+from itertools import groupby
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from openresponses.v1.item_pb2 import Input
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.tool_pb2 import FunctionTool, Tool
 
 from service.dialect.harmony.prompt import render
-from service.dialect.harmony.tools import MAX_SCHEMA_LEVELS, MAX_TOOLS_BYTES, MAX_WORD_CHARS
+from service.dialect.harmony.tools import (
+    _LONG_WORD,
+    MAX_SCHEMA_LEVELS,
+    MAX_TOOLS_BYTES,
+    MAX_WORD_CHARS,
+    MAX_WORD_WORK,
+    word_work,
+)
 from service.errors import InvalidRequest
 from service.wire.openai_json import decode
 
@@ -106,8 +117,19 @@ def test_a_namespace_without_tools():
         ({"parameters": {"default": "a " * MAX_WORD_CHARS}}, None),
         ({"parameters": {"default": ["a"] * MAX_WORD_CHARS}}, "tools[0].parameters"),
         ({"description": "a " * (MAX_TOOLS_BYTES // 2 + 1)}, "tools"),
+        (
+            {"description": ("a" * MAX_WORD_CHARS + " ") * (MAX_WORD_WORK // MAX_WORD_CHARS**2 + 1)},
+            "tools[0].description",
+        ),
+        (
+            {"description": (" " * MAX_WORD_CHARS + "a") * (MAX_WORD_WORK // MAX_WORD_CHARS**2 + 1)},
+            "tools[0].description",
+        ),
+        ({"description": ("a" * MAX_WORD_CHARS + " ") * (MAX_WORD_WORK // MAX_WORD_CHARS**2 - 1)}, None),
+        ({"description": "€" * MAX_WORD_CHARS}, None),
+        ({"description": "é " * (MAX_TOOLS_BYTES // 3 + 1)}, "tools"),
     ],
-    ids=["word", "blank", "key", "words", "default", "large"],
+    ids=["word", "blank", "key", "words", "default", "large", "work", "blanks", "less", "one", "bytes"],
 )
 def test_a_tool_beyond_the_limits(tool, param):
     """Texts that would make the renderer slow, or end the process."""
@@ -130,3 +152,25 @@ def test_a_schema_is_nested_only_so_deep():
     with pytest.raises(InvalidRequest) as refused:
         render_levels(MAX_SCHEMA_LEVELS + 1)
     assert refused.value.param == "tools[0].parameters"
+
+
+@given(st.text(st.sampled_from("a \n\u2003é")))
+def test_long_stretches_are_found_in_one_pass(text):
+    """Each is looked for at its beginning only, so that no character is passed twice."""
+    long = re.compile(_LONG_WORD.pattern.replace(str(MAX_WORD_CHARS + 1), "4"))
+    assert bool(long.search(text)) is any(
+        len(list(stretch)) >= 4 for _, stretch in groupby(text, key=str.isspace)
+    )
+    tried = [at for at in range(len(text)) if long.match(text, at)]
+    assert all(at == 0 or text[at - 1].isspace() != text[at].isspace() for at in tried)
+
+
+def test_the_work_of_words_counts_bytes_and_white_space():
+    assert word_work("aa  a €") == 4 + 4 + 1 + 1 + 9
+
+
+def test_a_large_schema_without_white_space_has_no_long_words():
+    """Its JSON is one word, but it is not shown as JSON."""
+    properties = {f"p{i}": {"type": "string", "description": "Some words. " * 20} for i in range(1000)}
+    tool = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": properties}}
+    assert rendered(tools=[tool])

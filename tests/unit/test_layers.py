@@ -18,8 +18,10 @@ MAY_IMPORT = {
         "service.rpc",
         "service.run.interval",
         "service.store.database",
+        "service.transport",
         "service.wiring",
     },
+    "service.transport": {"service.transport"},
     "service.wiring": {
         "service.api",
         "service.config",
@@ -93,6 +95,9 @@ SANS_IO = (
     "service.run.validation",
     "service.store.ending",
     "service.store.pages",
+    "service.transport.faults",
+    "service.transport.framing",
+    "service.transport.headers",
     "service.wire",
 )
 IO_MODULES = {"asyncio", "grpc", "time", "datetime", "random", "uuid", "secrets", "threading", "socket"}

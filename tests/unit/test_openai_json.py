@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from grpc_tools import protoc
 
 from service.errors import InvalidRequest
-from service.wire.json_text import MAX_NESTING_LEVELS
-from service.wire.openai_json import decode, encode
+from service.wire import json_text
+from service.wire.json_text import MAX_NESTING_LEVELS, MAX_VALUES, parse_exactly
+from service.wire.openai_json import check, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +58,7 @@ message Event {
   option (json_message).union = JSON_UNION_TAGGED;
   string type = 1;
   int32 number = 2;
+  Color color = 6;
   oneof event {
     Delta delta = 3 [(json).tag = "text.delta"];
     Empty nothing = 4;
@@ -153,6 +156,7 @@ BOTH_WAYS = [
         r"""schema: '{"z":1,"a":123456789012345678901234567890,"f":[1.0,1.50,1E5,-0,0.30000000000000004]}'""",
         '{"schema":{"z":1,"a":123456789012345678901234567890,"f":[1.0,1.50,1E5,-0,0.30000000000000004]}}',
     ),
+    ("Raw", "schema: '[-0]'", '{"schema":[-0]}'),
     ("RawAlways", "", '{"arguments":null}'),
     ("RawAlways", "arguments: '\"\"'", '{"arguments":""}'),
     ("Raw", "schema: 'true' documents: '[]' documents: '\"\"'", '{"schema":true,"documents":[[],""]}'),
@@ -185,6 +189,7 @@ def test_a_message_is_printed_and_read_back(
     contract: Callable[[str], type[Message]], name: str, text: str, json: str
 ) -> None:
     message = text_format.Parse(text, contract(name)())
+    check(message)
     assert encode(message).decode() == json
     assert decode(contract(name), json.encode()) == message
 
@@ -348,7 +353,7 @@ def test_nesting_is_limited(contract: Callable[[str], type[Message]]) -> None:
     deepest = tower(MAX_NESTING_LEVELS)
     message = decode(contract("Raw"), deepest)
     assert encode(message) == deepest
-    with pytest.raises(InvalidRequest, match="nested 65 levels deep; 64 is the limit") as caught:
+    with pytest.raises(InvalidRequest, match="nested deeper than 64 levels") as caught:
         decode(contract("Raw"), tower(MAX_NESTING_LEVELS + 1))
     assert caught.value.code == "invalid_json"
 
@@ -359,6 +364,60 @@ def test_nesting_is_limited(contract: Callable[[str], type[Message]]) -> None:
 def test_hostile_bodies_are_refused_at_once(contract: Callable[[str], type[Message]], data: bytes) -> None:
     with pytest.raises(InvalidRequest):
         decode(contract("Raw"), data)
+
+
+# One value or pair of an unknown key, and how many values it is.
+FILLINGS = [
+    (b"1.0", 1),
+    (b"[]", 2),
+    (b'"a"', 1),
+    (b'"\\""', 1),
+    (b'{"a":1}', 2),
+    (b"[[],[]]", 5),
+    (b'"[,{"', 1),
+]
+
+
+@pytest.mark.parametrize(("filling", "values"), FILLINGS)
+def test_values_are_limited(contract: Callable[[str], type[Message]], filling: bytes, values: int) -> None:
+    # The object and the array.
+    room = (MAX_VALUES - 2) // values
+
+    def document(count: int) -> bytes:
+        return b'{"a":[' + b",".join([filling] * count) + b"]}"
+
+    assert decode(contract("Empty"), document(room)) == contract("Empty")()
+    with pytest.raises(InvalidRequest, match=f"holds more than {MAX_VALUES} values") as caught:
+        decode(contract("Empty"), document(room + 2))
+    assert caught.value.code == "invalid_json"
+
+
+def test_text_is_no_value(contract: Callable[[str], type[Message]]) -> None:
+    text = '[{,"' * MAX_VALUES
+    assert decode(contract("Plain"), json.dumps({"text": text}).encode()) == contract("Plain")(text=text)
+
+
+@pytest.mark.parametrize(
+    "data", [b'"' * 8 * MAX_VALUES, b"]" * 10**6, b"[]" * 10**6, b'"",' * 3 * MAX_VALUES]
+)
+def test_what_is_no_document_is_refused_before_it_is_read(
+    contract: Callable[[str], type[Message]], data: bytes
+) -> None:
+    with pytest.raises(InvalidRequest):
+        decode(contract("Plain"), data)
+
+
+def test_digits_are_looked_at_only_where_they_are_kept(
+    contract: Callable[[str], type[Message]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = []
+    monkeypatch.setattr(json_text, "parse_exactly", lambda data: exact.append(data) or parse_exactly(data))
+    decode(contract("Plain"), b'{"ratio":0.1,"count":7,"extra":[1.0,1e5]}')
+    decode(contract("Raw"), b'{"schema":{"a":[1,"1.0"]},"extra":1.0}')
+    assert exact == []
+    decode(contract("Raw"), b'{"schema":[1.0]}')
+    decode(contract("Plain"), b'{"count":7.0}')
+    assert len(exact) == 2
 
 
 def test_messages_as_deep_as_the_limit_allows_are_read_and_printed(
@@ -381,6 +440,9 @@ def test_messages_as_deep_as_the_limit_allows_are_read_and_printed(
         ("Raw", "schema: '1,\"text\":2'"),
         ("Paint", "color: 9"),
         ("Event", 'type: "nothing"'),
+        ("Event", "color: 9 nothing {}"),
+        ("Raw", "documents: 'true' documents: '{'"),
+        ("Value", "color: COLOR_UNSPECIFIED"),
         ("Input", ""),
         ("Item", "unknown {}"),
     ],
@@ -391,6 +453,14 @@ def test_a_message_without_json_is_not_printed(
     message = text_format.Parse(text, contract(name)())
     with pytest.raises(ValueError, match=r"^openresponses\.v1\.\w+"):
         encode(message)
+    with pytest.raises(InvalidRequest):
+        check(message)
+
+
+def test_raw_json_that_is_empty_is_printed_as_null(contract: Callable[[str], type[Message]]) -> None:
+    message = contract("Raw")(documents=["", "1"])
+    check(message)
+    assert encode(message) == b'{"documents":[null,1]}'
 
 
 def test_raw_json_is_printed_on_one_line(contract: Callable[[str], type[Message]]) -> None:

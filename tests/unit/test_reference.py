@@ -9,9 +9,14 @@ from openresponses.v1.json_pb2 import json as json_options
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.tool_pb2 import Tool
 
+from service.api import conversations, responses
+from service.dialect.harmony import tools
 from service.dialect.harmony.input_items import input_messages
 from service.errors import InvalidRequest
+from service.run import json_schema, preparation, schema_work, tool_validation, validation
 from service.run.opening import is_offered
+from service.store import conversations as conversation_store
+from service.wire import json_text
 from tests.processes import ROOT
 from tests.unit.test_validation import REFUSED
 
@@ -76,3 +81,36 @@ def test_events():
     sources = "".join((ROOT / "service" / path).read_text() for path in ("run/builder.py", "store/ending.py"))
     sent = set(re.findall(r'"(response\.[a-z_.]+)"', sources))
     assert {name for name, (state, *_) in EVENTS.items() if state == "sent"} == sent
+
+
+LIMITS = [
+    json_text.MAX_VALUES,
+    json_text.MAX_NESTING_LEVELS,
+    responses.MAX_INPUT_ITEMS,
+    conversations.MAX_NEW_ITEMS,
+    conversation_store.MAX_CONVERSATION_ITEMS,
+    tool_validation.MAX_TOOLS,
+    tool_validation.MAX_SCHEMAS_BYTES,
+    tool_validation.MAX_GRAMMAR_BYTES,
+    tool_validation.MAX_GRAMMAR_LEVELS,
+    tools.MAX_TOOLS_BYTES,
+    tools.MAX_WORD_CHARS,
+    json_schema.MAX_SCHEMA_BYTES,
+    json_schema.MAX_CHECKS,
+    schema_work.MAX_SCHEMA_LEVELS,
+    schema_work.MAX_SCHEMA_OBJECTS,
+    schema_work.MAX_PATTERNS,
+    schema_work.MAX_DOCUMENT_LEVELS,
+    schema_work.MAX_CHECKS_AT_ONE_PLACE,
+    validation.MAX_METADATA_PAIRS,
+    validation.MAX_METADATA_KEY_CHARACTERS,
+    validation.MAX_METADATA_VALUE_CHARACTERS,
+    preparation.MAX_AT_ONCE,
+    preparation.MAX_WAITING,
+]
+
+
+def test_limits():
+    section = PAGE.partition("## Limits")[2].partition("## ")[0]
+    numbers = {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", section)}
+    assert set(LIMITS) <= numbers

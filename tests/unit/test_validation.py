@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
-from service.dialect.callable_tools import shown_tools
+from service.dialect import callable_tools
+from service.dialect.callable_tools import _function as callable_tools_function
+from service.dialect.callable_tools import request_tools, shown_tools
 from service.engine.base import FunctionSchema, Guidance, ModelInfo
 from service.errors import InvalidRequest
 from service.run.answer_format import AnswerFormat, answer_format
 from service.run.json_schema import json_schema
 from service.run.opening import opened_response, unoffered_tool_types
-from service.run.promises import promises
+from service.run.promises import Promises, promises
+from service.run.tool_validation import MAX_GRAMMAR_BYTES, MAX_GRAMMAR_LEVELS, MAX_SCHEMAS_BYTES, MAX_TOOLS
 from service.run.validation import RequestLimits, guidance, top_logprobs, validate
 from service.wire.openai_json import decode, encode
 
@@ -27,6 +30,11 @@ OTHER = {"type": "function", "name": "g", "parameters": None}
 
 def request(**fields: Any) -> CreateResponseRequest:
     return decode(CreateResponseRequest, json.dumps({"model": "m", "input": "Hi", **fields}).encode())
+
+
+def grammar_tool(definition: str, syntax: str = "regex") -> dict[str, Any]:
+    grammar = {"type": "grammar", "syntax": syntax, "definition": definition}
+    return {"type": "custom", "name": "c", "format": grammar}
 
 
 REFUSED = [
@@ -110,6 +118,96 @@ def test_refused_by_name(fields, param):
     assert "\n" not in caught.value.message
 
 
+def functions(count: int, **fields: Any) -> list[dict[str, Any]]:
+    return [{"type": "function", "name": f"f{i}", **fields} for i in range(count)]
+
+
+def choice_of(count: int) -> dict[str, Any]:
+    return {"type": "allowed_tools", "mode": "auto", "tools": [FUNCTION] * count}
+
+
+def namespace(*tools: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "namespace", "name": "n", "description": "", "tools": tools}
+
+
+SCHEMA = {"type": "json_schema", "name": "x", "schema": {"title": "x" * 4}}
+HALF = {"title": "x" * (MAX_SCHEMAS_BYTES // 2 - 12)}
+# Each at its limit, and beyond it: all tools count once, wherever they stand.
+SIZES = [
+    ({"tools": functions(MAX_TOOLS)}, {"tools": functions(MAX_TOOLS + 1)}, "tools"),
+    (
+        {"tools": [namespace(*functions(MAX_TOOLS - 1))]},
+        {"tools": [namespace(*functions(MAX_TOOLS))]},
+        "tools",
+    ),
+    ({"tools": [{"type": "new"}] * MAX_TOOLS}, {"tools": [{"type": "new"}] * (MAX_TOOLS + 1)}, "tools"),
+    (
+        {"tools": [FUNCTION], "tool_choice": choice_of(MAX_TOOLS)},
+        {"tools": [FUNCTION], "tool_choice": choice_of(MAX_TOOLS + 1)},
+        "tool_choice.tools",
+    ),
+    ({"tools": functions(2, parameters=HALF)}, {"tools": functions(3, parameters=HALF)}, "tools"),
+    (
+        {"tools": functions(2, parameters=HALF)},
+        {"tools": functions(2, parameters=HALF), "text": {"format": SCHEMA}},
+        "tools",
+    ),
+    (
+        {
+            "tools": [
+                namespace(
+                    *({**grammar_tool("x" * MAX_GRAMMAR_BYTES, "lark"), "name": f"c{i}"} for i in range(7))
+                )
+            ]
+        },
+        {
+            "tools": [
+                namespace(
+                    *({**grammar_tool("x" * MAX_GRAMMAR_BYTES, "lark"), "name": f"c{i}"} for i in range(8))
+                )
+            ]
+        },
+        "tools",
+    ),
+    (
+        {"tools": [grammar_tool("x" * MAX_GRAMMAR_BYTES)]},
+        {"tools": [grammar_tool("x" * (MAX_GRAMMAR_BYTES + 1))]},
+        "tools[0].format.definition",
+    ),
+    *(
+        (
+            {"tools": [grammar_tool(level * MAX_GRAMMAR_LEVELS, "lark")]},
+            {"tools": [grammar_tool(level * (MAX_GRAMMAR_LEVELS + 1), "lark")]},
+            "tools[0].format.definition",
+        )
+        for level in ("a: a\n", "[", "(", "{")
+    ),
+]
+
+
+@pytest.mark.parametrize(("fits", "exceeds", "param"), SIZES)
+def test_tools_are_limited_in_number_and_size(fits, exceeds, param):
+    validate(request(**fits), GUIDED, LIMITS)
+    with pytest.raises(InvalidRequest, match=" at most") as caught:
+        validate(request(**exceeds), GUIDED, LIMITS)
+    assert caught.value.param == param
+
+
+def test_tools_are_worked_out_once(monkeypatch):
+    """And only after their number has been looked at."""
+    seen = []
+    monkeypatch.setattr(callable_tools, "_function", lambda *args: seen.append(1) or made(*args))
+    made = callable_tools_function
+    asked = request(tools=functions(5), tool_choice=choice_of(0) | {"tools": functions(5)})
+    tools = validate(asked, GUIDED, LIMITS)
+    promises(asked, tools)
+    guidance(tools, None)
+    assert len(seen) == 5
+    with pytest.raises(InvalidRequest):
+        validate(request(tools=functions(MAX_TOOLS + 1)), GUIDED, LIMITS)
+    assert len(seen) == 5
+
+
 FORMATS = [
     ({"type": "json_schema", "name": "a b", "schema": {}}, "text.format.name"),
     ({"type": "json_schema", "name": "x"}, "text.format.schema"),
@@ -130,12 +228,23 @@ def test_formats_are_refused_by_name(wanted, param):
     assert "\n" not in caught.value.message
 
 
+def promised(**fields: Any) -> Promises:
+    return promises(request(**fields), request_tools(request(**fields)))
+
+
+@pytest.mark.parametrize("definition", ["(", "a)|(b", "[z-a]", r"(\p{L}{1,900}){1,900}x"])
+def test_a_regular_expression_has_to_be_one(definition):
+    with pytest.raises(InvalidRequest) as caught:
+        promised(tools=[grammar_tool(definition)])
+    assert caught.value.param == "tools[0].format.definition"
+
+
 def test_a_strict_function_needs_a_schema():
     wrong = {"type": "function", "name": "f", "strict": True, "parameters": {"type": "objec"}}
     with pytest.raises(InvalidRequest, match=r"tools\[0\]\.parameters\.type is wrong") as caught:
-        promises(request(tools=[wrong]), None)
+        promised(tools=[wrong])
     assert caught.value.param == "tools[0].parameters"
-    assert promises(request(tools=[{**wrong, "strict": False}]), None).arguments == {}
+    assert promised(tools=[{**wrong, "strict": False}]).arguments == {}
 
 
 def test_a_wrong_schema_is_told_with_its_path():
@@ -146,7 +255,7 @@ def test_a_wrong_schema_is_told_with_its_path():
         )
 
 
-@pytest.mark.parametrize("schema", ['{"pattern": "^(a+)+$"}', '{"allOf": [{"$ref": "#"}]}', "{}"])
+@pytest.mark.parametrize("schema", ['{"pattern": "^(a+)+$"}', "{}"])
 def test_hostile_schemas_take_no_time(schema):
     assert json_schema(schema, "x").fault('"' + "a" * 10_000 + '!"') in (None, "does not fit at its top")
 
@@ -221,9 +330,9 @@ def test_guidance_is_what_the_choice_leaves():
         (allowed, Guidance((g,), call_required=False)),
         ({**allowed, "mode": "required"}, Guidance((g,), call_required=True)),
     ):
-        assert guidance(request(tools=tools, tool_choice=choice), None) == expected
+        assert guidance(request_tools(request(tools=tools, tool_choice=choice)), None) == expected
     wanted = AnswerFormat('{"type":"object"}', None)
-    assert guidance(request(), wanted) == Guidance(answer_schema='{"type":"object"}')
+    assert guidance(request_tools(request()), wanted) == Guidance(answer_schema='{"type":"object"}')
 
 
 def test_tools_are_hidden_from_the_model_when_none_may_be_called():

@@ -178,7 +178,7 @@ class ResponseStreamEvent(_message.Message):
 
     @_builtins.property
     def error(self) -> Global___ResponseErrorEvent:
-        """A fault before there was a response. Terminal."""
+        """A fault that is none of the response's. Terminal."""
 
     @_builtins.property
     def refusal_done(self) -> Global___ResponseRefusalDoneEvent:
@@ -1207,8 +1207,8 @@ Global___ResponseFailedEvent: _TypeAlias = ResponseFailedEvent  # noqa: Y015
 
 @_typing.final
 class ResponseErrorEvent(_message.Message):
-    """A fault before there was a response. Terminal, and the only event of its stream. gRPC clients get a status
-    instead.
+    """A fault that is none of the response's own, such as a store that cannot be reached: the stream breaks off
+    here. Terminal. gRPC clients get a status instead.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -88,24 +88,29 @@ class GetResponseHttpRequest(_message.Message):
     STARTING_AFTER_FIELD_NUMBER: _builtins.int
     response_id: _builtins.str
     """The response's id."""
-    stream: _builtins.bool
-    """Whether to answer with the response's events."""
-    starting_after: _builtins.int
-    """The `sequence_number` of the last event that is known already. Unset: from the first event on."""
+    stream: _builtins.str
+    """Whether to answer with the response's events: "true" or "false"."""
+    starting_after: _builtins.str
+    """The `sequence_number` of the last event that is known already, a whole number. Unset: from the first event on."""
     def __init__(
         self,
         *,
         response_id: _builtins.str = ...,
-        stream: _builtins.bool = ...,
-        starting_after: _builtins.int | None = ...,
+        stream: _builtins.str | None = ...,
+        starting_after: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_starting_after", b"_starting_after", "starting_after", b"starting_after"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_starting_after", b"_starting_after", "_stream", b"_stream", "starting_after", b"starting_after", "stream", b"stream"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starting_after", b"_starting_after", "response_id", b"response_id", "starting_after", b"starting_after", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starting_after", b"_starting_after", "_stream", b"_stream", "response_id", b"response_id", "starting_after", b"starting_after", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__starting_after: _TypeAlias = _typing.Literal["starting_after"]  # noqa: Y015
     _WhichOneofArgType__starting_after: _TypeAlias = _typing.Literal["_starting_after", b"_starting_after"]  # noqa: Y015
+    _WhichOneofReturnType__stream: _TypeAlias = _typing.Literal["stream"]  # noqa: Y015
+    _WhichOneofArgType__stream: _TypeAlias = _typing.Literal["_stream", b"_stream"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__starting_after) -> _WhichOneofReturnType__starting_after | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stream) -> _WhichOneofReturnType__stream | None: ...
 
 Global___GetResponseHttpRequest: _TypeAlias = GetResponseHttpRequest  # noqa: Y015
 
@@ -176,8 +181,8 @@ class ListInputItemsHttpRequest(_message.Message):
     """The id of the item before the page."""
     before: _builtins.str
     """The id of the item after the page."""
-    limit: _builtins.int
-    """The most items on the page."""
+    limit: _builtins.str
+    """The most items on the page, a whole number."""
     order: _builtins.str
     """"asc" or "desc"."""
     def __init__(
@@ -186,7 +191,7 @@ class ListInputItemsHttpRequest(_message.Message):
         response_id: _builtins.str = ...,
         after: _builtins.str | None = ...,
         before: _builtins.str | None = ...,
-        limit: _builtins.int | None = ...,
+        limit: _builtins.str | None = ...,
         order: _builtins.str | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "_before", b"_before", "_limit", b"_limit", "_order", b"_order", "after", b"after", "before", b"before", "limit", b"limit", "order", b"order"]  # noqa: Y015
@@ -329,8 +334,8 @@ class ListItemsHttpRequest(_message.Message):
     """The id of the item before the page."""
     before: _builtins.str
     """The id of the item after the page."""
-    limit: _builtins.int
-    """The most items on the page."""
+    limit: _builtins.str
+    """The most items on the page, a whole number."""
     order: _builtins.str
     """"asc" or "desc"."""
     def __init__(
@@ -339,7 +344,7 @@ class ListItemsHttpRequest(_message.Message):
         conversation_id: _builtins.str = ...,
         after: _builtins.str | None = ...,
         before: _builtins.str | None = ...,
-        limit: _builtins.int | None = ...,
+        limit: _builtins.str | None = ...,
         order: _builtins.str | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "_before", b"_before", "_limit", b"_limit", "_order", b"_order", "after", b"after", "before", b"before", "limit", b"limit", "order", b"order"]  # noqa: Y015

@@ -141,8 +141,8 @@ class OpenAIHttpServiceServicer:
     def CreateResponse(self, request, context):
         """Creates a response: one JSON document, or server-sent events when the body says `"stream": true`.
 
-        Every message holds whole events. A stream that has been silent for 15 s gets a comment line. Statuses
-        are those of ResponsesService.StreamResponse.
+        Every message holds whole events. A stream that has been silent for a while (--keepalive-s) gets a comment
+        line. Statuses are those of ResponsesService.StreamResponse.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -45,8 +45,8 @@ class OpenAIHttpServiceStub:
     CreateResponse: _grpc.UnaryStreamMultiCallable[_httpbody_pb2.HttpBody, _httpbody_pb2.HttpBody]
     """Creates a response: one JSON document, or server-sent events when the body says `"stream": true`.
 
-    Every message holds whole events. A stream that has been silent for 15 s gets a comment line. Statuses
-    are those of ResponsesService.StreamResponse.
+    Every message holds whole events. A stream that has been silent for a while (--keepalive-s) gets a comment
+    line. Statuses are those of ResponsesService.StreamResponse.
     """
     GetResponse: _grpc.UnaryStreamMultiCallable[_openai_http_pb2.GetResponseHttpRequest, _httpbody_pb2.HttpBody]
     """Returns a kept response: one JSON document, or its events when the query says `stream=true`."""
@@ -95,8 +95,8 @@ class OpenAIHttpServiceAsyncStub(OpenAIHttpServiceStub):
     CreateResponse: _aio.UnaryStreamMultiCallable[_httpbody_pb2.HttpBody, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
     """Creates a response: one JSON document, or server-sent events when the body says `"stream": true`.
 
-    Every message holds whole events. A stream that has been silent for 15 s gets a comment line. Statuses
-    are those of ResponsesService.StreamResponse.
+    Every message holds whole events. A stream that has been silent for a while (--keepalive-s) gets a comment
+    line. Statuses are those of ResponsesService.StreamResponse.
     """
     GetResponse: _aio.UnaryStreamMultiCallable[_openai_http_pb2.GetResponseHttpRequest, _httpbody_pb2.HttpBody]  # type: ignore[assignment]
     """Returns a kept response: one JSON document, or its events when the query says `stream=true`."""
@@ -148,8 +148,8 @@ class OpenAIHttpServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_httpbody_pb2.HttpBody], _abc.AsyncIterator[_httpbody_pb2.HttpBody]]:
         """Creates a response: one JSON document, or server-sent events when the body says `"stream": true`.
 
-        Every message holds whole events. A stream that has been silent for 15 s gets a comment line. Statuses
-        are those of ResponsesService.StreamResponse.
+        Every message holds whole events. A stream that has been silent for a while (--keepalive-s) gets a comment
+        line. Statuses are those of ResponsesService.StreamResponse.
         """
 
     @_abc_1.abstractmethod

@@ -97,9 +97,9 @@ class CreateResponseRequest(_message.Message):
     max_output_tokens: _builtins.int
     """The most tokens that reasoning and answer may take together, at least 1. Unset: what the context leaves."""
     temperature: _builtins.float
-    """Sampling temperature, 0 to 2; 0 always takes the likeliest token. Unset: 1."""
+    """Sampling temperature, 0 to 2; 0 always takes the likeliest token. Unset: the model's own."""
     top_p: _builtins.float
-    """Probability mass to sample from, above 0 and up to 1. Unset: 1."""
+    """Probability mass to sample from, above 0 and up to 1. Unset: the model's own."""
     top_logprobs: _builtins.int
     """How many alternatives each log-probability comes with, 0 to 20. Unset: 0."""
     stream: _builtins.bool

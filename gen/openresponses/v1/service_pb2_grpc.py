@@ -112,7 +112,8 @@ class ResponsesServiceServicer:
         The stream ends with exactly one of completed, incomplete and failed, and then status OK: a model that
         fails midway is an event. A failure before the first event is a status: INVALID_ARGUMENT (a field is
         wrong), NOT_FOUND (no such model), RESOURCE_EXHAUSTED (too many requests at once; retry after the delay
-        in RetryInfo), UNAVAILABLE (the server is starting or stopping). Cancelling the call stops the model.
+        in RetryInfo), UNAVAILABLE (the server is starting or stopping). Cancelling the call stops the model. A
+        client that stops reading is cut off with RESOURCE_EXHAUSTED, wherever the stream stands.
 
         With `background` set, the stream follows the response as ResumeResponse does, and cancelling the call
         stops nothing.

@@ -258,10 +258,19 @@ class ChatSplitter:
 def _joined(segments: list[Segment]) -> list[Segment]:
     """Neighbouring texts as one: a delta a flush, not a token."""
     joined: list[Segment] = []
+    texts: list[MessageText] = []
     for segment in segments:
-        last = joined[-1] if joined else None
-        if isinstance(segment, MessageText) and isinstance(last, MessageText):
-            joined[-1] = MessageText(last.text + segment.text, last.logprobs + segment.logprobs)
-        else:
-            joined.append(segment)
-    return joined
+        if isinstance(segment, MessageText):
+            texts.append(segment)
+            continue
+        joined += _as_one(texts)
+        joined.append(segment)
+        texts.clear()
+    return joined + _as_one(texts)
+
+
+def _as_one(texts: list[MessageText]) -> list[Segment]:
+    if len(texts) < 2:
+        return list(texts)
+    entries = tuple(entry for text in texts for entry in text.logprobs)
+    return [MessageText("".join(text.text for text in texts), entries)]

@@ -26,7 +26,14 @@ MAX_SCHEMA_LEVELS: Final = 64
 MAX_WORD_CHARS: Final = 2000
 """Longest stretch without white space in a text of a tool, and longest stretch of nothing else."""
 
-_LONG_WORD: Final = re.compile(rf"\S{{{MAX_WORD_CHARS + 1}}}|\s{{{MAX_WORD_CHARS + 1}}}")
+MAX_WORD_WORK: Final = 2**29
+"""Most `word_work` of all tools together: some 200 ms, during which nothing else runs."""
+
+_SHORT_CHARS: Final = 128
+"""Texts up to here are not looked at: as many as there may be are not too much work."""
+_STRETCH: Final = re.compile(r"\S+|\s+")
+# Looked for only where a stretch begins, so that each character is passed once.
+_LONG_WORD: Final = re.compile(rf"(?<!\S)\S{{{MAX_WORD_CHARS + 1}}}|(?<!\s)\s{{{MAX_WORD_CHARS + 1}}}")
 
 
 def tools_section(request: CreateResponseRequest) -> str:
@@ -44,20 +51,26 @@ def tools_section(request: CreateResponseRequest) -> str:
         for i, tool in enumerate(request.tools)
         if tool.HasField("namespace")
     ]
-    size = sum(len(tool.description) + len(tool.parameters or "") for tool in tools)
-    if size + sum(len(namespace.description) for namespace, _ in namespaces) > MAX_TOOLS_BYTES:
+    texts = [text for tool in tools for text in (tool.description, tool.parameters or "")]
+    texts += [namespace.description for namespace, _ in namespaces]
+    if sum(len(text.encode()) for text in texts) > MAX_TOOLS_BYTES:
         raise InvalidRequest(
             f"tools may hold {MAX_TOOLS_BYTES} bytes of descriptions and schemas at most.", param="tools"
         )
+    words = _Words()
+    members: dict[str, list[harmony.ToolDescription]] = {}
+    for tool in tools:
+        members.setdefault(tool.namespace, []).append(_description(tool, words))
     content = harmony.DeveloperContent.new()
-    if functions := [_description(tool) for tool in tools if not tool.namespace]:
+    if functions := members.get(""):
         content = content.with_function_tools(functions)
     for namespace, path in namespaces:
-        _check_words([namespace.description], path)
-        members = [_description(tool) for tool in tools if tool.namespace == namespace.name]
+        words.check([namespace.description], path)
         content = content.with_tools(
             harmony.ToolNamespaceConfig(
-                name=namespace.name, description=namespace.description or None, tools=members
+                name=namespace.name,
+                description=namespace.description or None,
+                tools=members.get(namespace.name, []),
             )
         )
     encoding = load_encoding()
@@ -66,13 +79,13 @@ def tools_section(request: CreateResponseRequest) -> str:
     return section
 
 
-def _description(tool: CallableTool) -> harmony.ToolDescription:
-    _check_words([tool.description], f"{tool.path}.description")
-    parameters = _parameters(tool.parameters, f"{tool.path}.parameters") if tool.parameters else None
+def _description(tool: CallableTool, words: _Words) -> harmony.ToolDescription:
+    words.check([tool.description], f"{tool.path}.description")
+    parameters = _parameters(tool.parameters, f"{tool.path}.parameters", words) if tool.parameters else None
     return harmony.ToolDescription.new(tool.bare_name, tool.description, parameters)
 
 
-def _parameters(text: str, path: str) -> dict[str, Any]:
+def _parameters(text: str, path: str, words: _Words) -> dict[str, Any]:
     try:
         schema = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -81,7 +94,7 @@ def _parameters(text: str, path: str) -> dict[str, Any]:
         raise InvalidRequest(f"{path} must be a JSON Schema: a JSON object.", param=path)
     layer: list[Any] = [schema]
     for _ in range(MAX_SCHEMA_LEVELS + 1):
-        _check_words(_texts(layer), path)
+        words.check(_texts(layer), path)
         layer = [child for value in layer for child in _children(value)]
         if not layer:
             return schema
@@ -110,9 +123,30 @@ def _texts(layer: list[Any]) -> Iterable[str]:
                     yield orjson.dumps(value["default"]).decode()
 
 
-def _check_words(texts: Iterable[str], path: str) -> None:
-    if any(_LONG_WORD.search(text) for text in texts):
-        raise InvalidRequest(
-            f"{path} may hold no more than {MAX_WORD_CHARS} characters without white space, nor of it.",
-            param=path,
-        )
+class _Words:
+    """Checks the words of a request's tools, one text after the other."""
+
+    def __init__(self) -> None:
+        self._work = 0
+
+    def check(self, texts: Iterable[str], path: str) -> None:
+        """Take more texts, those at `path`."""
+        for text in texts:
+            if _LONG_WORD.search(text):
+                raise InvalidRequest(
+                    f"{path} may hold no more than {MAX_WORD_CHARS} characters without white space, nor of "
+                    "it.",
+                    param=path,
+                )
+            if len(text) > _SHORT_CHARS:
+                self._work += word_work(text)
+            if self._work > MAX_WORD_WORK:
+                raise InvalidRequest(
+                    f"{path} and the tools before it hold too many long words: put spaces between them.",
+                    param=path,
+                )
+
+
+def word_work(text: str) -> int:
+    """Return how much work tokenizing is, at most: the squares of the lengths in bytes of all stretches."""
+    return sum(len(stretch.encode()) ** 2 for stretch in _STRETCH.findall(text))

@@ -1,0 +1,161 @@
+"""h2, with what serving calls needs changed."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from h2.config import H2Configuration
+from h2.connection import ConnectionInputs, ConnectionState, H2Connection, H2ConnectionStateMachine
+from h2.errors import ErrorCodes
+from h2.events import Event
+from h2.exceptions import DenialOfServiceError, FrameTooLargeError
+from h2.settings import SettingCodes, Settings
+from hyperframe.frame import Frame, HeadersFrame
+
+from service.transport.headers import Field
+
+if TYPE_CHECKING:
+    from h2._typing import Buffer
+
+STREAM_WINDOW_BYTES: Final = 1 << 20
+"""Of a request's body that may be on its way, before the client must wait for news."""
+CONNECTION_WINDOW_BYTES: Final = 16 << 20
+"""Of all requests' bodies of a connection."""
+
+_SWEPT_STREAMS: Final = 64
+# Length in three bytes, type, flags, stream.
+_FRAME_HEADER: Final = struct.Struct(">HBBBL")
+_DATA: Final = 0
+# Larger than h2 would have it, for large requests; not as large as clients would have it, for others' turns.
+_MAX_FRAME_BYTES: Final = 1 << 16
+_ADVERTISED_HEADER_LIST_BYTES: Final = 1 << 16
+# Beyond this, h2 ends the connection: the compression of header fields is out of step then. Between the two
+# only the call is refused. A gateway's own limit is often 60 KiB, counted without the 32 bytes a field.
+_MAX_HEADER_LIST_BYTES: Final = 1 << 18
+
+
+class _StateMachine(H2ConnectionStateMachine):
+    """GOAWAY ends no connection.
+
+    h2 takes it for the end of everything, and forbids to send another byte. RFC 9113 (6.8) has running
+    streams go on behind it, and clients that shut down gracefully count on that, as this server does.
+    """
+
+    _transitions = {  # noqa: RUF012 - so it is in h2
+        **H2ConnectionStateMachine._transitions,
+        **{
+            (state, goaway): (None, state)
+            for state in (ConnectionState.IDLE, ConnectionState.SERVER_OPEN)
+            for goaway in (ConnectionInputs.SEND_GOAWAY, ConnectionInputs.RECV_GOAWAY)
+        },
+    }
+
+
+class Http2(H2Connection):
+    """The server's side of a connection, its first frames ready to be sent."""
+
+    # h2 remembers how streams were closed, 65,536 of them, for as long as the connection lives. It matters
+    # only to clients that send trailers on a stream that is long gone, which gRPC has none of.
+    MAX_CLOSED_STREAMS = 1024
+
+    def __init__(self) -> None:
+        super().__init__(
+            H2Configuration(
+                client_side=False,
+                header_encoding=None,
+                # headers.py checks them, stream by stream, and writes none that are wrong.
+                validate_inbound_headers=False,
+                normalize_inbound_headers=False,
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
+            )
+        )
+        self.state_machine = _StateMachine()
+        # No MAX_CONCURRENT_STREAMS: clients open streams before they have read it, and h2 would end the
+        # connection for it. How many calls there may be is said call by call, by the server.
+        self.local_settings = Settings(
+            client=False,
+            initial_values={
+                SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW_BYTES,
+                SettingCodes.MAX_FRAME_SIZE: _MAX_FRAME_BYTES,
+                SettingCodes.MAX_HEADER_LIST_SIZE: _ADVERTISED_HEADER_LIST_BYTES,
+            },
+        )
+        self.max_inbound_frame_size = _MAX_FRAME_BYTES
+        self.decoder.max_header_list_size = _MAX_HEADER_LIST_BYTES
+        self._sweep_at = _SWEPT_STREAMS
+        self.initiate_connection()
+        self.increment_flow_control_window(CONNECTION_WINDOW_BYTES - self.inbound_flow_control_window)
+
+    def clear_outbound_data_buffer(self) -> None:
+        """Do nothing. h2 calls it on GOAWAY, which leaves what is to be sent as it was: see above."""
+
+    @property
+    def open_inbound_streams(self) -> int:
+        """Nothing: there is no limit to hold it against.
+
+        h2 looks at every stream for it, and asks with every new one. What it does meanwhile, forgetting
+        streams that are closed, is done when there are twice as many.
+        """
+        if len(self.streams) >= self._sweep_at:
+            self._sweep_at = 2 * super().open_inbound_streams + _SWEPT_STREAMS
+        return 0
+
+    def receive_data(self, data: Buffer) -> list[Event]:
+        """Take what the client has sent, and return what it means.
+
+        h2 looks at a frame's length once all of it is there. It must not hold 16 MiB until then.
+
+        Raises:
+            ProtocolError: the client does not keep to HTTP/2; what there is to say to it is ready to be sent.
+        """
+        events = super().receive_data(data)
+        if len(self.incoming_buffer._data) > self.max_inbound_frame_size + _FRAME_HEADER.size:
+            self._terminate_connection(FrameTooLargeError.error_code)
+            raise FrameTooLargeError("a frame is too large")
+        return events
+
+    def answer(self, stream_id: int, fields: list[Field]) -> None:
+        """End a response with these fields, unless the stream is closed.
+
+        h2 tells in events what has happened to a stream; more may have happened to it than has been told.
+        """
+        stream = self.streams.get(stream_id)
+        if stream is None or stream.closed:
+            return
+        self.send_headers(stream_id, fields, end_stream=True)
+        if not stream.closed:
+            # The client has not ended its request and need not: RFC 9113, 8.1.
+            self.reset_stream(stream_id, ErrorCodes.NO_ERROR)
+
+    def reset(self, stream_id: int, code: ErrorCodes) -> None:
+        """Reset a stream, unless it is closed."""
+        stream = self.streams.get(stream_id)
+        if stream is not None and not stream.closed:
+            self.reset_stream(stream_id, code)
+
+    def room(self, stream_id: int) -> int:
+        """How many bytes the next DATA frame of a stream may have; 0 or less while there is no window."""
+        return min(
+            self.streams[stream_id].outbound_flow_control_window,
+            self.outbound_flow_control_window,
+            self.max_outbound_frame_size,
+            _MAX_FRAME_BYTES,
+        )
+
+    def send_message_data(self, stream_id: int, data: bytes) -> None:
+        """Send one DATA frame of an open response, with no more data than there is room for.
+
+        It is h2's send_data without its objects and checks, which would cost more than all else of a flush.
+        """
+        self.streams[stream_id].outbound_flow_control_window -= len(data)
+        self.outbound_flow_control_window -= len(data)
+        self._data_to_send += _FRAME_HEADER.pack(len(data) >> 8, len(data) & 0xFF, _DATA, 0, stream_id)
+        self._data_to_send += data
+
+    def _receive_headers_frame(self, frame: HeadersFrame) -> tuple[list[Frame], list[Event]]:
+        # Unpacking them takes a millisecond for 5 KiB, and h2 takes any number from one frame and 64 more.
+        if len(frame.data) > _MAX_HEADER_LIST_BYTES:
+            raise DenialOfServiceError("the header fields are too many")
+        return super()._receive_headers_frame(frame)

@@ -1,0 +1,184 @@
+"""Whether a message that a client has made can be printed as JSON, by functions that are put together once.
+
+JSON that is read cannot say what has no JSON. A typed message can: an enum number without a name, a union
+without a member, NaN, raw text that is not JSON. It is refused here, at the door: kept, it could never be
+shown. What passes is printed by `json_encoder`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, cast
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from service.errors import InvalidRequest
+from service.wire import json_shape, json_text
+from service.wire.json_mismatch import Mismatch, key_path
+from service.wire.json_shape import UNKNOWN_MEMBER, Array, Bare, Field, Object, Tagged
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
+    from google.protobuf.message import Message
+
+Check: TypeAlias = Callable[[Any], None]
+"""Looks at a message, or at one value of a field. Mismatch: it has no JSON."""
+
+
+def build_check(message_class: type[Message]) -> Check:
+    """Build the check of a message type and of all that it holds."""
+    return _Checks().of(cast("Descriptor", message_class.DESCRIPTOR)).check
+
+
+class _Later:
+    """A message type's check, which others may hold before it is built: messages can hold themselves."""
+
+    __slots__ = ("check",)
+    check: Check
+
+    def __call__(self, message: Any) -> None:
+        self.check(message)
+
+
+class _Checks:
+    def __init__(self) -> None:
+        self._by_type: dict[Descriptor, _Later] = {}
+
+    def of(self, message: Descriptor) -> _Later:
+        known = self._by_type.get(message)
+        if known is None:
+            known = self._by_type[message] = _Later()
+            known.check = self._build(message)
+        return known
+
+    def _build(self, message: Descriptor) -> Check:
+        match json_shape.shape_of(message):
+            case Object(fields):
+                return self._fields(fields)
+            case Array(field):
+                return self._many(field) or _nothing
+            case Tagged() as shape:
+                return self._tagged(shape)
+            case Bare() as shape:
+                return self._bare(shape)
+            case never:
+                assert_never(never)
+
+    def _tagged(self, shape: Tagged) -> Check:
+        beside = self._fields(shape.beside)
+        members = {name: self._fields(fields) for name, fields in shape.members.values()}
+
+        def check(union: Message) -> None:
+            member = union.WhichOneof(shape.oneof)
+            if member is None:
+                raise _unset(shape.oneof)
+            body = getattr(union, member)
+            if member == UNKNOWN_MEMBER:
+                _raw(body.json)
+                return
+            beside(union)
+            members[member](body)
+
+        return check
+
+    def _bare(self, shape: Bare) -> Check:
+        members = {field.name: self._value(field) for field in shape.members.values()}
+
+        def check(union: Message) -> None:
+            member = union.WhichOneof(shape.oneof)
+            if member is None:
+                raise _unset(shape.oneof)
+            if value := members[member]:
+                value(getattr(union, member))
+
+        return check
+
+    def _fields(self, fields: Iterable[Field]) -> Check:
+        checks = [(f".{field.name}", check) for field in fields if (check := self._field(field))]
+
+        def check_all(message: Message) -> None:
+            for part, check in checks:
+                try:
+                    check(message)
+                except Mismatch as mismatch:
+                    # What is in an array or a map comes with its own place.
+                    raise mismatch.within(part) from None
+
+        return check_all
+
+    def _field(self, field: Field) -> Check | None:
+        """The check of a field, of the message that has it; None when all its values have JSON."""
+        if field.is_map or field.is_repeated:
+            return self._many(field)
+        value, name = self._value(field), field.name
+        if value is None:
+            return None
+        if field.message:
+            return lambda message: value(getattr(message, name)) if message.HasField(name) else None
+        if field.enum or field.raw:
+            # Zero, or empty, is unset.
+            return lambda message: value(given) if (given := getattr(message, name)) else None
+        return lambda message: value(getattr(message, name))
+
+    def _many(self, field: Field) -> Check | None:
+        value, name = self._value(field), field.name
+        if value is None:
+            return None
+        is_raw = field.raw
+
+        def check(message: Message) -> None:
+            values = getattr(message, name)
+            pairs = ((key_path(key), values[key]) for key in values) if field.is_map else _indexed(values)
+            for part, each in pairs:
+                if is_raw and not each:
+                    continue
+                try:
+                    value(each)
+                except Mismatch as mismatch:
+                    raise mismatch.within(part) from None
+
+        return check
+
+    def _value(self, field: Field) -> Check | None:
+        """The check of one value, None when every one has JSON."""
+        if field.raw:
+            return _raw
+        if field.message:
+            return self.of(field.message)
+        if field.enum:
+            return _named(json_shape.enum_names(field.enum))
+        return _finite if field.cpp_type == FieldDescriptor.CPPTYPE_DOUBLE else None
+
+
+def _indexed(values: Iterable[Any]) -> Iterable[tuple[str, Any]]:
+    return ((f"[{index}]", value) for index, value in enumerate(values))
+
+
+def _nothing(_: Any) -> None:
+    return
+
+
+def _unset(oneof: str) -> Mismatch:
+    return Mismatch(f"is empty: set one member of its oneof {oneof!r}", "invalid_value")
+
+
+def _named(names: dict[int, str]) -> Check:
+    def check(number: int) -> None:
+        if number not in names:
+            raise Mismatch(f"must be a value that the contract names, not number {number}", "unknown_value")
+
+    return check
+
+
+def _finite(value: float) -> None:
+    if not math.isfinite(value):
+        raise Mismatch("must be a finite number", "invalid_value")
+
+
+def _raw(text: str) -> None:
+    try:
+        json_text.parse(text.encode())
+    except InvalidRequest as error:
+        problem = error.message.removeprefix("The body ").removesuffix(".")
+        raise Mismatch(f"must be JSON text: it {problem}", "invalid_value") from None
