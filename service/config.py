@@ -84,7 +84,9 @@ class Settings(BaseSettings):
         description="Seconds that a response is kept after its end, or that of one that continues it.",
     )
     max_stored_bytes: Annotated[int, Field(ge=1024)] = Field(
-        64 * 1024 * 1024, description="Largest response that is kept, in bytes, its input included."
+        64 * 1024 * 1024,
+        description="Largest response that is kept, in bytes, its input included; in the background a "
+        "larger one fails.",
     )
     lease_s: Annotated[float, Field(gt=0)] = Field(
         10.0, description="Seconds after which a background response counts as lost when its server is gone."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from openresponses.v1.content_pb2 import (
@@ -94,9 +94,36 @@ def with_ids(items: Iterable[InputItem], unique: str, path: str = "input") -> li
     return [_kept(item, f"{unique}i{i:04x}", f"{path}[{i}]") for i, item in enumerate(items)]
 
 
+def check_unique(items: Iterable[InputItem], taken: Collection[str] = (), path: str = "input") -> None:
+    """Check that no id is given twice; items may have none. `path` as `with_ids`.
+
+    Raises:
+        InvalidRequest: an id is among `taken`, or has come before; `param` is its path.
+
+    """
+    seen: set[str] = set()
+    for i, item in enumerate(items):
+        # OpenAI's own words, which agents look for.
+        if (name := item_id(item)) and (name in taken or name in seen):
+            raise InvalidRequest(
+                f"Duplicate item found with id {name[:128]}. Remove duplicate items from your input and try "
+                "again.",
+                param=f"{path}[{i}].id",
+            )
+        seen.add(name)
+
+
+def with_new_id(item: InputItem, unique: str) -> InputItem:
+    """Return a copy of an item under another id. `unique` as `with_ids`."""
+    renamed = InputItem()
+    renamed.CopyFrom(item)
+    _member(renamed).id = _new_id(item, unique)
+    return renamed
+
+
 def item_id(item: InputItem) -> str:
-    """Return the id of an item that is kept."""
-    return str(_member(item).id)
+    """Return an item's id; the empty text where it has none."""
+    return str(_member(item).id) if item.WhichOneof("item") and not item.HasField("unknown") else ""
 
 
 def response_id_of(kept_item_id: str) -> str:
@@ -119,6 +146,10 @@ def _member(item: InputItem) -> Any:
     return getattr(item, item.WhichOneof("item") or "")
 
 
+def _new_id(item: InputItem, unique: str) -> str:
+    return f"{ID_PREFIXES.get(item.WhichOneof('item') or '', 'item')}_{unique}"
+
+
 def _kept(item: InputItem, unique: str, path: str) -> InputItem:
     kept = InputItem()
     kept.CopyFrom(item)
@@ -127,7 +158,7 @@ def _kept(item: InputItem, unique: str, path: str) -> InputItem:
         return kept
     member = _member(kept)
     if not member.id:
-        member.id = f"{ID_PREFIXES.get(item.WhichOneof('item') or '', 'item')}_{unique}"
+        member.id = _new_id(item, unique)
     elif not is_id(member.id):
         raise InvalidRequest(f"{path}.id must be 1 to 128 printable ASCII characters.", param=f"{path}.id")
     if kept.HasField("message"):

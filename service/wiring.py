@@ -73,8 +73,8 @@ async def wire(settings: Settings, engine: Engine, database: Database, metrics: 
         observe=metrics.observe,
     )
     limits = Limits(ttl_s=settings.store_ttl_s, max_bytes=settings.max_stored_bytes)
-    store = ResponseStore(database, limits, time.time)
     conversation_store = ConversationStore(database, _new_id)
+    store = ResponseStore(database, conversation_store, limits, time.time)
     sealer = Sealer(settings.sealing_keys or [await database.secret("sealing")])
     background = Background(
         EventLog(database, store, limits, settings.lease_s, time.time),

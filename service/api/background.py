@@ -17,11 +17,11 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
-from openresponses.v1.item_pb2 import InputItem
+from openresponses.v1.item_pb2 import InputItem, OutputItem
 from openresponses.v1.response_pb2 import Response
 
 from service.errors import NotFound
-from service.store.ending import cancelled, ended_response
+from service.store.ending import cancelled, done_items
 from service.store.event_log import Ended, EventLog
 from service.store.responses import ResponseStore
 
@@ -73,9 +73,10 @@ class Background:
     ) -> AsyncGenerator[list[ResponseStreamEvent], None]:
         """Yield the events behind number `after`, in batches, up to the last; an empty batch after a silence.
 
-        A response that is deleted meanwhile ends as one that is cancelled.
+        A response that is deleted meanwhile ends as one that is cancelled, with the items that were done.
         """
         response_id = response.id
+        done: list[OutputItem] = []
         loop = asyncio.get_running_loop()
         spoke_at = loop.time()
         while True:
@@ -86,10 +87,11 @@ class Background:
             try:
                 page = await self._log.read(owner, response_id, after)
             except NotFound:
-                yield [cancelled([], response, after + 1)]
+                yield [cancelled(response, done, after + 1)]
                 return
             if page.events:
                 yield list(page.events)
+                done += done_items(page.events)
                 after = page.events[-1].sequence_number
                 spoke_at = loop.time()
             if page.over:
@@ -115,16 +117,14 @@ class Background:
         return response
 
     async def watch(self) -> None:
-        """Renew the leases of producers here, end responses whose producers are gone, forget what is old."""
-        loop = asyncio.get_running_loop()
-        sweep_at = loop.time()
-        while True:
-            await self._try(self._renew)
-            await self._try(self._log.fail_abandoned)
-            if loop.time() >= sweep_at:
-                await self._try(self._store.sweep)
-                sweep_at = loop.time() + _SWEEP_S
-            await asyncio.sleep(self._renew_s)
+        """Renew the leases of producers here, end responses whose producers are gone, forget what is old.
+
+        Each for itself: a lease must be renewed in time, whatever else there is to do.
+        """
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._every(self._renew_s, self._renew))
+            group.create_task(self._every(self._renew_s, partial(self._log.fail_abandoned, self._producers)))
+            group.create_task(self._every(_SWEEP_S, self._store.sweep))
 
     async def close(self) -> None:
         """Stop all producers; what they have not finished is failed."""
@@ -141,9 +141,9 @@ class Background:
             try:
                 async for events in batches:
                     if events:
-                        await self._log.append(response_id, events)
+                        ended = await self._log.append(response_id, events)
                         self._wake(response_id)
-                        if ended_response(events[-1]):
+                        if ended:
                             return
             except Ended:
                 _log.info("response %s was ended by somebody else", response_id)
@@ -160,6 +160,11 @@ class Background:
         for response_id in await self._log.renew(list(self._producers)):
             if producer := self._producers.get(response_id):
                 producer.cancel()
+
+    async def _every(self, seconds: float, step: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            await self._try(step)
+            await asyncio.sleep(seconds)
 
     async def _try(self, step: Callable[[], Awaitable[object]]) -> None:
         try:

@@ -58,7 +58,7 @@ class Compactor:
         """
         _check(request)
         unique = self._new_id()
-        _, history = await self._context.history(request, owner)
+        history = await self._context.history(request, owner)
         items = [*history, *with_ids(_given(request), unique)]
         response = await self._responses.create(_asking(request), owner)
         if response.status != RESPONSE_STATUS_COMPLETED:

@@ -12,10 +12,10 @@ from openresponses.v1.status_pb2 import RESPONSE_STATUS_IN_PROGRESS, RESPONSE_ST
 from service.api.sealing import Sealer
 from service.errors import InvalidRequest, NotFound
 from service.files.file_reader import FileReader
-from service.items import as_later_input, item_id, response_id_of
+from service.items import as_items, as_later_input, item_id, response_id_of
 from service.run.opening import conversation_id
 from service.store.conversations import ConversationStore
-from service.store.responses import Chain, ResponseStore, Stored
+from service.store.responses import ResponseStore, Stored
 
 MAX_REFERRED_RESPONSES: Final = 100
 """Most responses that the item references of one request may lead to."""
@@ -32,12 +32,13 @@ class ContextReader:
         self._sealer = sealer
         self._files = files
 
-    async def history(self, request: CreateResponseRequest, owner: str) -> tuple[Chain, list[InputItem]]:
-        """Return the responses that a request continues, and the items that come before its input.
+    async def history(self, request: CreateResponseRequest, owner: str) -> list[InputItem]:
+        """Return the items that come before a request's input.
 
         Raises:
             NotFound: what it names does not exist, or belongs to somebody else.
-            InvalidRequest: it names both, or a response that has not ended.
+            InvalidRequest: it names both, or a response that has not ended; or the conversation is full, or
+                has an item of the input already.
 
         """
         conversation = conversation_id(request)
@@ -48,23 +49,23 @@ class ContextReader:
             if request.HasField(name) and not value:  # type: ignore[arg-type]
                 raise InvalidRequest(f"{name} is empty: name one, or leave it out.", param=name)
         if not request.previous_response_id and not conversation:
-            return Chain(), []
+            return []
         if request.previous_response_id and conversation:
             raise InvalidRequest(
                 "previous_response_id and conversation cannot both be set: choose one.",
                 param="previous_response_id",
             )
         if conversation:
-            items = await self._conversations.items(owner, conversation)
-            return Chain(), await self._readable(items, owner, "conversation")
+            items = await self._conversations.history(owner, conversation, as_items(request.input))
+            return await self._readable(items, owner, "conversation")
         chain = await self._store.chain(owner, request.previous_response_id)
-        if chain.responses[-1].response.status in (RESPONSE_STATUS_QUEUED, RESPONSE_STATUS_IN_PROGRESS):
+        if chain[-1].response.status in (RESPONSE_STATUS_QUEUED, RESPONSE_STATUS_IN_PROGRESS):
             raise InvalidRequest(
                 "The previous response has not ended yet: wait for it, or cancel it.",
                 param="previous_response_id",
             )
-        items = [item for stored in chain.responses for item in _items(stored)]
-        return chain, await self._readable(items, owner, "previous_response_id")
+        items = [item for stored in chain for item in _items(stored)]
+        return await self._readable(items, owner, "previous_response_id")
 
     async def resolve_references(self, request: CreateResponseRequest, owner: str) -> None:
         """Put the items that a request's input refers to in the place of the references.

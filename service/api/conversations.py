@@ -15,9 +15,8 @@ from openresponses.v1.conversation_pb2 import (
 from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.stored_pb2 import ItemList, Page
 
-from service.api.paging import page_of
+from service.api.paging import bounds_of, item_list
 from service.errors import InvalidRequest
-from service.items import item_id
 from service.run.preparation import Preparation
 from service.run.validation import check_metadata
 from service.store.conversations import ConversationStore
@@ -50,7 +49,7 @@ class Conversations:
         """Begin a conversation.
 
         Raises:
-            InvalidRequest: there are too many items or notes, or an item is wrong.
+            InvalidRequest: there are too many items or notes, or an item is wrong or comes twice.
 
         """
         check_metadata(request.metadata)
@@ -74,16 +73,28 @@ class Conversations:
         return DeletedConversation(id=conversation_id, object="conversation.deleted", deleted=True)
 
     async def add_items(self, request: CreateItemsRequest, owner: str) -> ItemList:
-        """Add items, and return them with their ids. Raises InvalidRequest as `create`."""
+        """Add items, and return them with their ids.
+
+        Raises:
+            InvalidRequest: as `create`; or the conversation is full, or has an item of that id.
+
+        """
         if not request.items:
             raise InvalidRequest("items is missing: send a list of items.", param="items")
         await self._check_items(request.items, owner)
         added = await self._store.add(owner, request.conversation_id, request.items)
-        return ItemList(object="list", data=added, first_id=item_id(added[0]), last_id=item_id(added[-1]))
+        return item_list(added, has_more=False)
 
     async def items(self, conversation_id: str, owner: str, page: Page) -> ItemList:
-        """Return a page of the items. Raises as `page_of`."""
-        return page_of(await self._store.items(owner, conversation_id), page)
+        """Return a page of the items.
+
+        Raises:
+            InvalidRequest: limit or order are wrong; `param` names the field.
+            NotFound: `after` or `before` is no item of the conversation, too.
+
+        """
+        data, has_more = await self._store.page(owner, conversation_id, bounds_of(page))
+        return item_list(data, has_more=has_more)
 
     async def item(self, conversation_id: str, wanted: str, owner: str) -> InputItem:
         """Return one item. Raises NotFound when there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
@@ -16,16 +16,16 @@ from openresponses.v1.stored_pb2 import DeletedResponse, InputTokenCount, ItemLi
 
 from service.api.background import Background
 from service.api.context import ContextReader
-from service.api.paging import page_of
+from service.api.paging import bounds_of, item_list, page_of
 from service.api.sealing import Sealer
-from service.errors import EngineFailed, InvalidRequest, ServiceError
-from service.items import as_items, with_ids
+from service.errors import EngineFailed, InvalidRequest
+from service.items import as_items, check_unique, with_ids
 from service.run.drain import Drain
 from service.run.opening import is_kept
 from service.run.preparation import Preparation
 from service.run.run import ResponseRunner, Run
 from service.store.ending import ended_response
-from service.store.responses import Chain, ResponseStore
+from service.store.responses import ResponseStore
 
 MAX_INPUT_ITEMS: Final = 10_000
 """Most items of a request's input, as many as a conversation holds; each takes tokens of the context, too."""
@@ -40,7 +40,6 @@ class _Prepared:
     run: Run
     kept_input: Sequence[InputItem] = ()
     """What is new in the input, as it is kept."""
-    chain: Chain = field(default_factory=Chain)
 
 
 class Responses:
@@ -151,14 +150,22 @@ class Responses:
 
     async def delete(self, response_id: str, owner: str) -> DeletedResponse:
         """Forget a response; one that is still made is ended first. Raises as `get`."""
-        if (await self._store.get(owner, response_id)).background:
+        if await self._store.is_background(owner, response_id):
             await self._background.cancel(owner, response_id)
         await self._store.delete(owner, response_id)
         return DeletedResponse(id=response_id, object="response", deleted=True)
 
     async def input_items(self, response_id: str, owner: str, page: Page) -> ItemList:
-        """Return a page of the input that was new in a response's request. Raises as `get` and `page_of`."""
-        return page_of((await self._store.get(owner, response_id)).input, page)
+        """Return a page of the input that was new in a response's request.
+
+        Raises:
+            InvalidRequest: limit or order are wrong; `param` names the field.
+            NotFound: as `get`, and where `after` or `before` is no item of the input.
+
+        """
+        bounds = bounds_of(page)
+        data, has_more = page_of(await self._store.input(owner, response_id), bounds)
+        return item_list(data, has_more=has_more)
 
     async def count_tokens(self, request: CreateResponseRequest, owner: str) -> InputTokenCount:
         """Return how many tokens the prompt of a request has.
@@ -175,8 +182,9 @@ class Responses:
         if len(request.input.items.items) > MAX_INPUT_ITEMS:
             raise InvalidRequest(f"input may hold {MAX_INPUT_ITEMS} items at most.", param="input")
         unique = self._new_id()
+        check_unique(as_items(request.input))
         async with self._preparation.place():
-            chain, history = await self._context.history(request, owner)
+            history = await self._context.history(request, owner)
             await self._context.resolve_references(request, owner)
             kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
             await self._context.open_up(request.input.items.items, owner)
@@ -186,15 +194,15 @@ class Responses:
             history=history,
             seal=lambda text: self._sealer.seal(owner, "reasoning", text),
         )
-        return _Prepared(run, kept, chain)
+        return _Prepared(run, kept)
 
     async def _start(self, prepared: _Prepared, owner: str) -> Response:
         return await self._background.start(owner, self._runner.run(prepared.run), prepared.kept_input)
 
     async def _save(self, owner: str, response: Response, prepared: _Prepared) -> bool:
         try:
-            return await self._store.save(owner, response, prepared.kept_input, prepared.chain)
-        except ServiceError:
-            # The client has its answer all the same, and reads in it that it is not kept.
+            return await self._store.save(owner, response, prepared.kept_input)
+        except Exception:
+            # Whatever it is, the client gets its answer, and reads in it that it is not kept.
             _log.exception("response %s cannot be kept", response.id)
             return False

@@ -131,35 +131,36 @@ class ResponseRunner:
             CallReader(tools.offered),
             promised,
         )
-        async with (
-            self._drain.response(),
-            self._engine.generate(generation) as chunks,
-            flushing(chunks, self._policy(request)) as flushes,
-            AsyncExitStack() as cleanup,
-        ):
-            cleanup.callback(self._observe, flushes.stats)
-            builder.start()
+        # A server that stops waits until the last event has been kept, too.
+        async with self._drain.response():
+            async with (
+                self._engine.generate(generation) as chunks,
+                flushing(chunks, self._policy(request)) as flushes,
+                AsyncExitStack() as cleanup,
+            ):
+                cleanup.callback(self._observe, flushes.stats)
+                builder.start()
+                yield builder.take()
+                try:
+                    async for flush in flushes:
+                        if not flush.token_ids and flush.finish_reason is None:
+                            # A silence: the response may still be queued.
+                            yield []
+                            continue
+                        turn.feed(flush)
+                        if turn.over:
+                            break
+                        if events := builder.take():
+                            yield events
+                    # What is promised has to be checked.
+                    await _in_thread(_LONG_BYTES if promised.has_schemas else 0, turn.end)
+                except ServiceError as fault:
+                    _log.error("response %s failed: %s", response.id, fault.message)
+                    turn.fail(fault.message)
+                except Exception:
+                    _log.exception("response %s failed", response.id)
+                    turn.fail("The server had an internal error. Try again.")
             yield builder.take()
-            try:
-                async for flush in flushes:
-                    if not flush.token_ids and flush.finish_reason is None:
-                        # A silence: the response may still be queued.
-                        yield []
-                        continue
-                    turn.feed(flush)
-                    if turn.over:
-                        break
-                    if events := builder.take():
-                        yield events
-                # What is promised has to be checked.
-                await _in_thread(_LONG_BYTES if promised.has_schemas else 0, turn.end)
-            except ServiceError as fault:
-                _log.error("response %s failed: %s", response.id, fault.message)
-                turn.fail(fault.message)
-            except Exception:
-                _log.exception("response %s failed", response.id)
-                turn.fail("The server had an internal error. Try again.")
-        yield builder.take()
 
     async def count_tokens(self, run: Run) -> int:
         """Return how many tokens the prompt has.

@@ -13,25 +13,22 @@ import sqlite3
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, event, make_url, select, text
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from alembic.util import CommandError
+from sqlalchemy import Connection, select, text
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import StartupError, Unavailable
+from service.store.address import WRITES, create_engine, parse_address
 from service.store.tables import SECRETS
 
 _log = logging.getLogger(__name__)
 
-# Errors quote no parameters: they hold what users say.
-_CONNECTIONS: Final = {"pool_size": 10, "max_overflow": 20, "hide_parameters": True}
 _MAX_WRITERS: Final = 10
-_DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
-_BUSY_TIMEOUT_S: Final = 30.0
-_BEGIN: Final = "sqlite_begin"
 _MIGRATION_LOCK: Final = 0x6F70656E
 """Any number: replicas that start together bring the database up to date one after another."""
 
@@ -60,24 +57,22 @@ class Database:
             StartupError: the URL is wrong, or the database cannot be reached or written.
 
         """
+        address = parse_address(url)
+        shown = address.difference_update_query(["password", "sslpassword"]).render_as_string()
         try:
-            parsed = make_url(url)
-            engine = create_async_engine(parsed.set(drivername=_DRIVERS[parsed.drivername]), **_CONNECTIONS)
-        except (ArgumentError, KeyError, NoSuchModuleError) as error:
+            database = cls(create_engine(address))
+            try:
+                async with database._begin_writing() as connection:
+                    await connection.run_sync(_upgrade)
+            except BaseException:
+                await database.close()
+                raise
+        except CommandError as error:
             raise StartupError(
-                "The database must be sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME. See --database."
+                f"The database {shown} was made by a newer version of this service: {error}. See --database."
             ) from error
-        database = cls(engine)
-        try:
-            if parsed.drivername == "sqlite":
-                _probe_sqlite(parsed.database or "")
-                _prepare_sqlite(engine)
-            async with database._begin_writing() as connection:
-                await connection.run_sync(_upgrade)
-        except (OSError, sqlite3.Error, SQLAlchemyError) as error:
-            await database.close()
-            shown = parsed.render_as_string(hide_password=True)
-            cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
+        except (OSError, ValueError, sqlite3.Error, SQLAlchemyError) as error:
+            cause = str(getattr(error, "orig", None) or error).partition("\n")[0] or type(error).__name__
             raise StartupError(f"The database {shown} cannot be used: {cause}. See --database.") from error
         return database
 
@@ -101,7 +96,7 @@ class Database:
                 yield connection
 
     def _begin_writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        return self._engine.execution_options(**{_BEGIN: "IMMEDIATE"}).begin()
+        return self._engine.execution_options(**WRITES).begin()
 
     async def secret(self, name: str) -> str:
         """Return the key of that name that all replicas share; the first to ask makes it, 32 random bytes."""
@@ -133,33 +128,6 @@ def _failures() -> Iterator[None]:
     except (OSError, SQLAlchemyError) as error:
         _log.error("the database fails: %r", error)
         raise Unavailable("The store cannot be reached: try again later.") from error
-
-
-def _probe_sqlite(file: str) -> None:
-    """Open and read the file once: the driver's threads outlive their loop when they fail to."""
-    connection = sqlite3.connect(file)
-    try:
-        connection.execute("PRAGMA schema_version")
-    finally:
-        connection.close()
-
-
-def _prepare_sqlite(engine: AsyncEngine) -> None:
-    @event.listens_for(engine.sync_engine, "connect")
-    def connected(connection: Any, record: object) -> None:
-        # Transactions are begun below, not by the driver.
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode = WAL")
-        # Safe when the process dies; only a power cut can take the last transactions.
-        cursor.execute("PRAGMA synchronous = NORMAL")
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.execute(f"PRAGMA busy_timeout = {int(_BUSY_TIMEOUT_S * 1000)}")
-        cursor.close()
-
-    @event.listens_for(engine.sync_engine, "begin")
-    def begun(connection: Connection) -> None:
-        connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get(_BEGIN, 'DEFERRED')}")
 
 
 def _upgrade(connection: Connection) -> None:

@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from openresponses.v1.event_pb2 import ResponseFailedEvent, ResponseIncompleteEvent, ResponseStreamEvent
+from openresponses.v1.item_pb2 import OutputItem
 from openresponses.v1.response_pb2 import Response, ResponseError
-from openresponses.v1.status_pb2 import RESPONSE_STATUS_CANCELLED, RESPONSE_STATUS_FAILED
+from openresponses.v1.status_pb2 import (
+    RESPONSE_STATUS_CANCELLED,
+    RESPONSE_STATUS_FAILED,
+    ResponseStatus,
+)
+
+ITEM_DONE: Final = "response.output_item.done"
+"""The type of the events that carry an item which is done."""
 
 
-def cancelled(
-    events: Iterable[ResponseStreamEvent], response: Response | None = None, number: int = 0
-) -> ResponseStreamEvent:
-    """Return the event that ends a response after `events` because a client wants it to.
+def cancelled(response: Response, items: Iterable[OutputItem], number: int) -> ResponseStreamEvent:
+    """Return the event of that number, which ends a response because a client wants it to.
 
     OpenAI has no event of that name: the response is incomplete, and says of itself that it was cancelled.
-    Where the events are not known any more, `response` and the event's `number` say where they have led.
+    `items`: those that are done, which are its output.
     """
-    response, number = _as_it_stands(events, response or Response(), number)
-    response.status = RESPONSE_STATUS_CANCELLED
     return ResponseStreamEvent(
         type="response.incomplete",
         sequence_number=number,
-        incomplete=ResponseIncompleteEvent(response=response),
+        incomplete=ResponseIncompleteEvent(response=_ended(response, items, RESPONSE_STATUS_CANCELLED)),
     )
 
 
-def failed(events: Iterable[ResponseStreamEvent], message: str) -> ResponseStreamEvent:
-    """Return the event that ends a response after `events` because it cannot go on."""
-    response, number = _as_it_stands(events, Response(), 0)
-    response.status = RESPONSE_STATUS_FAILED
-    response.error.CopyFrom(ResponseError(code="server_error", message=message))
+def failed(response: Response, items: Iterable[OutputItem], number: int, message: str) -> ResponseStreamEvent:
+    """Return the event of that number, which ends a response because it cannot go on. As `cancelled`."""
+    ended = _ended(response, items, RESPONSE_STATUS_FAILED)
+    ended.error.CopyFrom(ResponseError(code="server_error", message=message))
     return ResponseStreamEvent(
-        type="response.failed", sequence_number=number, failed=ResponseFailedEvent(response=response)
+        type="response.failed", sequence_number=number, failed=ResponseFailedEvent(response=ended)
     )
 
 
@@ -49,17 +53,17 @@ def ended_response(event: ResponseStreamEvent) -> Response | None:
             return None
 
 
-def _as_it_stands(
-    events: Iterable[ResponseStreamEvent], response: Response, number: int
-) -> tuple[Response, int]:
-    """Return the response with the items that are done, and the number of the event to come."""
-    for event in events:
-        number = event.sequence_number + 1
-        match event.WhichOneof("event"):
-            case "created":
-                response.CopyFrom(event.created.response)
-            case "output_item_done":
-                response.output.append(event.output_item_done.item)
-            case _:
-                pass
-    return response, number
+def done_items(events: Iterable[ResponseStreamEvent]) -> list[OutputItem]:
+    """Return the items that are done by events."""
+    return [event.output_item_done.item for event in events if event.type == ITEM_DONE]
+
+
+def _ended(response: Response, items: Iterable[OutputItem], status: ResponseStatus.ValueType) -> Response:
+    ended = Response()
+    ended.CopyFrom(response)
+    # It may have ended before, and be gone since.
+    for name in ("output", "usage", "completed_at", "error", "incomplete_details"):
+        ended.ClearField(name)
+    ended.output.extend(items)
+    ended.status = status
+    return ended

@@ -10,22 +10,27 @@ from typing import Any, Final
 from openresponses.v1.item_pb2 import InputItem, InputItemList
 from openresponses.v1.response_pb2 import Response
 from openresponses.v1.status_pb2 import RESPONSE_STATUS_IN_PROGRESS, ResponseStatus
-from sqlalchemy import Row, delete, false, func, literal, select, update
+from sqlalchemy import CTE, Row, delete, false, func, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import InvalidRequest, NotFound
 from service.items import is_id
-from service.store.conversations import add_turn
+from service.store.conversations import ConversationStore
 from service.store.database import Database
-from service.store.tables import RESPONSES
+from service.store.tables import LEASES, RESPONSES
 
 MAX_CHAIN_RESPONSES: Final = 1000
 """Most responses that one continues, by way of one another."""
 MAX_CHAIN_BYTES: Final = 64 * 1024 * 1024
 """Most bytes of them all together."""
 
-_RENEWED_S: Final = 86_400
-"""Chains that are gone on with live on; written at most once a day."""
+_MAX_RENEWAL_S: Final = 86_400
+_RENEWALS: Final = 10
+"""A chain that is gone on with lives on. It is written again after a day, or a tenth of its time if that is
+less: not with every turn."""
+_SWEPT_AT_ONCE: Final = 100
+"""Responses that are forgotten in one transaction: other writers wait for it, and each may have thousands of
+events."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,22 +59,39 @@ class Stored:
 class ResponseStore:
     """Keeps responses. `clock` gives Unix time in seconds."""
 
-    def __init__(self, database: Database, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        conversations: ConversationStore,
+        limits: Limits,
+        clock: Callable[[], float],
+    ) -> None:
         self._database = database
+        self._conversations = conversations
         self._limits = limits
         self._clock = clock
 
-    async def save(self, owner: str, response: Response, items: Iterable[InputItem], chain: Chain) -> bool:
+    async def save(self, owner: str, response: Response, items: Sequence[InputItem]) -> bool:
         """Keep a response that is over, and add it to its conversation; False when it is too large."""
-        row = new_row(owner, response, items, self._clock() + self._limits.ttl_s)
+        row = new_row(owner, response, items, self.expiry())
         if (size := row_bytes(row)) > self._limits.max_bytes:
             _log.warning("response %s is not kept: it has %d bytes", response.id, size)
             return False
         async with self._database.writing() as connection:
             await connection.execute(RESPONSES.insert().values(**row))
-            await self._renew(connection, chain)
-            await add_turn(connection, owner, response, items)
+            await self.go_on(connection, owner, response, items)
         return True
+
+    async def go_on(
+        self, connection: AsyncConnection, owner: str, response: Response, items: Iterable[InputItem]
+    ) -> None:
+        """Let what a response that is over goes on with know: its chain lives on, its conversation grows."""
+        await self._renew_chain(connection, owner, response.previous_response_id)
+        await self._conversations.add_turn(connection, owner, response, items)
+
+    def expiry(self) -> int:
+        """Return when a response that ends now is forgotten, in Unix time in seconds."""
+        return int(self._clock()) + self._limits.ttl_s
 
     async def get(self, owner: str, response_id: str) -> Stored:
         """Return a response.
@@ -92,29 +114,25 @@ class ResponseStore:
             NotFound: there is none of that id that belongs to `owner`.
 
         """
+        visible = self.visible(owner, response_id)
         async with self._database.writing() as connection:
-            done = await connection.execute(delete(RESPONSES).where(self.visible(owner, response_id)))
+            # Locked in the order of those that append and end: the lease first.
+            await connection.execute(
+                delete(LEASES).where(LEASES.c.response_id.in_(select(RESPONSES.c.id).where(visible)))
+            )
+            done = await connection.execute(delete(RESPONSES).where(visible))
         if not done.rowcount:
             raise no_such_response(response_id)
 
-    async def chain(self, owner: str, response_id: str) -> Chain:
-        """Return a response and those before it, as a request names it by `previous_response_id`.
+    async def chain(self, owner: str, response_id: str) -> list[Stored]:
+        """Return a response and those before it, the oldest first: what `previous_response_id` names.
 
         Raises:
             NotFound: it, or one before it, is not there or belongs to somebody else.
             InvalidRequest: the chain is too long.
 
         """
-        link = (
-            select(RESPONSES.c.id, RESPONSES.c.previous_id, literal(1).label("depth"))
-            .where(self.visible(owner, response_id))
-            .cte("link", recursive=True)
-        )
-        link = link.union_all(
-            select(RESPONSES.c.id, RESPONSES.c.previous_id, link.c.depth + 1)
-            .join(link, RESPONSES.c.id == link.c.previous_id)
-            .where(RESPONSES.c.owner == owner, link.c.depth <= MAX_CHAIN_RESPONSES)
-        )
+        link = _links(owner, self.visible(owner, response_id))
         size = func.coalesce(func.sum(func.length(RESPONSES.c.response) + func.length(RESPONSES.c.input)), 0)
         rows = (
             select(RESPONSES, link.c.depth)
@@ -135,13 +153,42 @@ class ResponseStore:
                 code="previous_response_not_found",
                 param="previous_response_id",
             )
-        return Chain(tuple(map(_stored, found)), min(row.expires_at for row in found))
+        return list(map(_stored, found))
 
-    async def sweep(self) -> int:
-        """Forget what has outlived its time; return how many responses that were."""
-        async with self._database.writing() as connection:
-            done = await connection.execute(delete(RESPONSES).where(RESPONSES.c.expires_at <= self._clock()))
-        return done.rowcount
+    async def is_background(self, owner: str, response_id: str) -> bool:
+        """Whether a response has, or had, a producer of its own. Raises as `get`."""
+        query = select(RESPONSES.c.background).where(self.visible(owner, response_id))
+        async with self._database.reading() as connection:
+            background: bool | None = await connection.scalar(query)
+        if background is None:
+            raise no_such_response(response_id)
+        return background
+
+    async def input(self, owner: str, response_id: str) -> Sequence[InputItem]:
+        """Return what was new in a response's request; each item has an id. Raises as `get`."""
+        query = select(RESPONSES.c.input).where(self.visible(owner, response_id))
+        async with self._database.reading() as connection:
+            found = await connection.scalar(query)
+        if found is None:
+            raise no_such_response(response_id)
+        return InputItemList.FromString(found).items
+
+    async def sweep(self) -> None:
+        """Forget what has outlived its time, a few responses at a time."""
+        old = (
+            select(RESPONSES.c.id)
+            .where(RESPONSES.c.expires_at <= self._clock())
+            .limit(_SWEPT_AT_ONCE)
+            # What somebody writes at this moment is not waited for: another replica sweeps it, or the chain
+            # that it is part of is gone on with.
+            .with_for_update(skip_locked=True)
+        )
+        swept = _SWEPT_AT_ONCE
+        while swept == _SWEPT_AT_ONCE:
+            async with self._database.writing() as connection:
+                ids = list(await connection.scalars(old))
+                await connection.execute(delete(RESPONSES).where(RESPONSES.c.id.in_(ids)))
+                swept = len(ids)
 
     def visible(self, owner: str, response_id: str) -> Any:
         """Return the condition that picks a response for its owner."""
@@ -154,33 +201,47 @@ class ResponseStore:
             & (RESPONSES.c.expires_at > self._clock())
         )
 
-    async def _renew(self, connection: AsyncConnection, chain: Chain) -> None:
-        expires_at = int(self._clock() + self._limits.ttl_s)
-        if chain.responses and chain.expires_at < expires_at - _RENEWED_S:
-            ids = [stored.response.id for stored in chain.responses]
+    async def _renew_chain(self, connection: AsyncConnection, owner: str, last_id: str) -> None:
+        if not last_id:
+            return
+        expiry = self.expiry()
+        link = _links(owner, (RESPONSES.c.id == last_id) & (RESPONSES.c.owner == owner))
+        stale = (
+            select(RESPONSES.c.id)
+            .where(
+                RESPONSES.c.id.in_(select(link.c.id)),
+                RESPONSES.c.expires_at < expiry - min(_MAX_RENEWAL_S, self._limits.ttl_s // _RENEWALS),
+            )
+            # Chains may share their beginnings: all lock them in one order.
+            .order_by(RESPONSES.c.id)
+            .with_for_update()
+        )
+        if ids := list(await connection.scalars(stale)):
             await connection.execute(
-                update(RESPONSES).where(RESPONSES.c.id.in_(ids)).values(expires_at=expires_at)
+                update(RESPONSES).where(RESPONSES.c.id.in_(ids)).values(expires_at=expiry)
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """Responses of which each continues the one before."""
+def _links(owner: str, is_last: Any) -> CTE:
+    """Return ids and depths of a response, which a condition picks, and of those that it continues."""
+    last = select(RESPONSES.c.id, RESPONSES.c.previous_id, literal(1).label("depth")).where(is_last)
+    link = last.cte("link", recursive=True)
+    return link.union_all(
+        select(RESPONSES.c.id, RESPONSES.c.previous_id, link.c.depth + 1)
+        .join(link, RESPONSES.c.id == link.c.previous_id)
+        .where(RESPONSES.c.owner == owner, link.c.depth <= MAX_CHAIN_RESPONSES)
+    )
 
-    responses: tuple[Stored, ...] = ()
-    """The oldest first."""
-    expires_at: int = 0
-    """Unix time in seconds at which the first of them is forgotten."""
 
-
-def new_row(owner: str, response: Response, items: Iterable[InputItem], expires_at: float) -> dict[str, Any]:
+def new_row(owner: str, response: Response, items: Iterable[InputItem], expires_at: int) -> dict[str, Any]:
     """Return what is written of a response."""
     return {
         "id": response.id,
         "owner": owner,
-        "expires_at": int(expires_at),
+        "expires_at": expires_at,
         "previous_id": response.previous_response_id or None,
         "status": status_name(response),
+        "background": response.background,
         "response": response.SerializeToString(),
         "input": InputItemList(items=items).SerializeToString(),
     }
@@ -210,7 +271,7 @@ def _stored(row: Row[*tuple[Any, ...]]) -> Stored:
     if row.status == "in_progress":
         # Written anew only when it ends.
         response.status = RESPONSE_STATUS_IN_PROGRESS
-    return Stored(response, InputItemList.FromString(row.input).items, background=row.lease_until is not None)
+    return Stored(response, InputItemList.FromString(row.input).items, background=row.background)
 
 
 def _too_long() -> InvalidRequest:

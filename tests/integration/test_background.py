@@ -29,6 +29,12 @@ TURNS = {
         "hang_after": 30,
     },
     "fails": {"harmony": LONG, "fail_after": 10},
+    "thinks-and-talks": {
+        "harmony": "<|channel|>analysis<|message|>Yes.<|end|><|start|>assistant<|channel|>final<|message|>"
+        + "word " * 2000
+        + "<|return|>",
+        "chunks": 100,
+    },
 }
 
 
@@ -58,6 +64,17 @@ def replica(flags: list[str | Path], service: Running) -> Iterator[Running]:
 def elsewhere(replica: Running) -> Iterator[openai.OpenAI]:
     with client_of(replica) as client:
         yield client
+
+
+def wait_for(client: openai.OpenAI, response_id: str, status: str) -> None:
+    """Return once a response has that status, which it must get."""
+    for _ in range(500):
+        found = client.responses.retrieve(response_id).status
+        if found == status:
+            return
+        assert found not in FINAL
+        time.sleep(0.05)
+    raise AssertionError(f"{response_id} is still {found}")
 
 
 def plain(events: Any) -> list[dict[str, Any]]:
@@ -200,6 +217,28 @@ def test_what_is_not_in_the_background_cannot_be_cancelled_or_resumed(client):
     assert caught.value.param == "store"
 
 
+def test_what_is_too_large_ends_with_the_items_that_fit(flags):
+    """Its readers have a terminal event, and it can be gone on with."""
+    small = [*flags, "--max-stored-bytes", "4000"]
+    with (
+        start_service(*small) as service,
+        start_gateway(service.address) as gateway,
+        client_of(gateway) as client,
+    ):
+        stream = client.responses.create(model="thinks-and-talks", input="Hi", background=True, stream=True)
+        events = plain(stream)
+        assert check_stream(events) == []
+        failed = events[-1]["response"]
+        assert (failed["status"], [item["type"] for item in failed["output"]]) == ("failed", ["reasoning"])
+        assert "4000 bytes" in failed["error"]["message"]
+        kept = client.responses.retrieve(failed["id"])
+        assert kept.model_dump(exclude_unset=True) == failed
+        assert client.responses.cancel(failed["id"]).status == "failed"
+        # Where somebody waits for it, it is answered, and not kept.
+        answered = client.responses.create(model="thinks-and-talks", input="Hi")
+        assert (answered.status, answered.store) == ("completed", False)
+
+
 def test_too_many_are_refused_before_they_are_queued(flags, tmp_path):
     few = [*flags, "--slots", "1", "--max-queued-requests", "1"]
     with (
@@ -214,19 +253,28 @@ def test_too_many_are_refused_before_they_are_queued(flags, tmp_path):
             client.responses.cancel(response.id)
 
 
-def test_deleting_ends_it(client):
-    response = client.responses.create(model="endless", input="Hi", background=True)
-    stream = client.responses.retrieve(response.id, stream=True)
-    next(stream)
-    client.responses.delete(response.id)
-    # Its reader is told: by the end, or by the stream breaking off.
-    try:
-        last = list(stream)[-1]
-        assert last.type == "response.incomplete"
-    except (httpx.RemoteProtocolError, openai.APIError, IndexError):
-        pass
-    with pytest.raises(openai.NotFoundError):
-        client.responses.retrieve(response.id)
+@pytest.mark.parametrize("model", ["endless", "thinks-endlessly"])
+def test_deleting_ends_it_for_everyone(client, elsewhere, model):
+    """Each reader gets one terminal event, with the items that it has seen done."""
+    response = client.responses.create(model=model, input="Hi", background=True)
+    streams = [reader.responses.retrieve(response.id, stream=True) for reader in (client, elsewhere)]
+    seen = [[next(stream)] for stream in streams]
+    for events, stream in zip(seen, streams, strict=True):
+        while events[-1].type != "response.output_text.delta":
+            events.append(next(stream))
+    assert client.responses.delete(response.id) is None
+    for events, stream in zip(seen, streams, strict=True):
+        plain_events = plain([*events, *stream])
+        assert check_stream(plain_events) == []
+        assert plain_events[-1]["type"] == "response.incomplete"
+        assert plain_events[-1]["response"]["status"] == "cancelled"
+        kinds = ["reasoning"] if model == "thinks-endlessly" else []
+        assert [item["type"] for item in plain_events[-1]["response"]["output"]] == kinds
+    for reader in (client, elsewhere):
+        with pytest.raises(openai.NotFoundError):
+            reader.responses.retrieve(response.id)
+        with pytest.raises(openai.NotFoundError):
+            reader.responses.retrieve(response.id, stream=True)
 
 
 def test_a_server_that_stops_fails_what_it_cannot_finish(flags, elsewhere):
@@ -267,6 +315,62 @@ def test_readers_of_a_server_that_is_killed_are_told(flags, elsewhere):
     assert check_stream(events) == []
     assert events[-1]["type"] == "response.failed"
     assert elsewhere.responses.retrieve(response.id).status == "failed"
+
+
+def test_a_server_that_sleeps_past_its_lease_stops_making_what_another_has_ended(flags, elsewhere):
+    """Readers of both are told the same, once; a response that nobody has ended goes on."""
+    with (
+        start_service(*flags) as service,
+        start_gateway(service.address) as gateway,
+        client_of(gateway) as client,
+    ):
+        made = [
+            client.responses.create(model=model, input="Hi", background=True)
+            for model in ("endless", "endless", "thinks-endlessly")
+        ]
+        with ThreadPoolExecutor(6) as pool:
+            read = [
+                pool.submit(lambda r, i: plain(r.responses.retrieve(i, stream=True)), reader, response.id)
+                for response in made
+                for reader in (client, elsewhere)
+            ]
+            for response in made:
+                wait_for(elsewhere, response.id, "in_progress")
+            service.process.send_signal(signal.SIGSTOP)
+            try:
+                for response in made:
+                    wait_for(elsewhere, response.id, "failed")
+            finally:
+                service.process.send_signal(signal.SIGCONT)
+            seen = [reader.result(60) for reader in read]
+        for first, second in zip(seen[::2], seen[1::2], strict=True):
+            assert first == second
+            assert check_stream(first) == []
+            assert first[-1]["type"] == "response.failed"
+        # Its producers have stopped: nothing is added, and their slots are free.
+        time.sleep(LEASE_S)
+        for response, events in zip(made, seen[::2], strict=True):
+            assert plain(elsewhere.responses.retrieve(response.id, stream=True)) == events
+        assert "was ended by somebody else" in service.stderr()
+        assert client.responses.create(model="short", input="Hi").status == "completed"
+
+
+def test_a_server_that_sleeps_past_its_lease_alone_goes_on(tmp_path):
+    """Nobody has taken its responses from it."""
+    script = write_script(tmp_path, TURNS)
+    flags = ("--engine", "scripted", "--script", script, "--lease-s", "1")
+    with (
+        start_service(*flags) as service,
+        start_gateway(service.address) as gateway,
+        client_of(gateway) as client,
+    ):
+        response = client.responses.create(model="slow", input="Hi", background=True)
+        service.process.send_signal(signal.SIGSTOP)
+        time.sleep(2)
+        service.process.send_signal(signal.SIGCONT)
+        events = plain(client.responses.retrieve(response.id, stream=True))
+        assert check_stream(events) == []
+        assert events[-1]["type"] == "response.completed"
 
 
 def test_killed_again_and_again_nothing_is_lost_or_stuck(flags, database):

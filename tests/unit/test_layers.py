@@ -94,6 +94,7 @@ SANS_IO = (
     "service.run.turn",
     "service.run.validation",
     "service.store.ending",
+    "service.store.pages",
     "service.transport.faults",
     "service.transport.framing",
     "service.transport.headers",

@@ -166,7 +166,9 @@ class CreateResponseRequest(_message.Message):
 
     @_builtins.property
     def conversation(self) -> Global___ConversationChoice:
-        """The conversation to continue and add to. Not together with `previous_response_id`."""
+        """The conversation to continue and add to: input and output are added once the response has completed, or is
+        incomplete, and not when it fails or is cancelled. Not together with `previous_response_id`.
+        """
 
     @_builtins.property
     def prompt(self) -> _settings_pb2.Prompt:

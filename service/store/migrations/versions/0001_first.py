@@ -16,18 +16,25 @@ def upgrade() -> None:
         sa.Column("expires_at", sa.BigInteger, nullable=False),
         sa.Column("previous_id", sa.String(64)),
         sa.Column("status", sa.String(16), nullable=False),
-        sa.Column("lease_until", sa.Float),
+        sa.Column("background", sa.Boolean, nullable=False),
         sa.Column("response", sa.LargeBinary, nullable=False),
         sa.Column("input", sa.LargeBinary, nullable=False),
     )
     op.create_index("ix_responses_expires_at", "responses", ["expires_at"])
-    op.create_index("ix_responses_lease_until", "responses", ["lease_until"])
+    op.create_table(
+        "leases",
+        sa.Column(
+            "response_id", sa.String(64), sa.ForeignKey("responses.id", ondelete="CASCADE"), primary_key=True
+        ),
+        sa.Column("lease_until", sa.Float, nullable=False),
+    )
     op.create_table(
         "events",
         sa.Column(
             "response_id", sa.String(64), sa.ForeignKey("responses.id", ondelete="CASCADE"), primary_key=True
         ),
         sa.Column("sequence_number", sa.Integer, primary_key=True),
+        sa.Column("type", sa.String(64), nullable=False),
         sa.Column("event", sa.LargeBinary, nullable=False),
     )
     op.create_table(
@@ -48,6 +55,7 @@ def upgrade() -> None:
         sa.Column("id", sa.String(128), nullable=False),
         sa.Column("item", sa.LargeBinary, nullable=False),
     )
+    op.create_index("ix_conversation_items_id", "conversation_items", ["conversation_id", "id"], unique=True)
     op.create_table(
         "secrets",
         sa.Column("name", sa.String(64), primary_key=True),
