@@ -118,7 +118,7 @@ MUTATIONS = [
     Mutation("Owner", "a response is anybody's", RESPONSES, "            & (RESPONSES.c.owner == owner)\n", "", STATE),
     Mutation("Owner", "a conversation is anybody's", CONVERSATIONS, "CONVERSATIONS.c.id == conversation_id, CONVERSATIONS.c.owner == owner\n    )\n    if lock", "CONVERSATIONS.c.id == conversation_id\n    )\n    if lock", STATE),
     Mutation("Owner", "any key may call", "service/rpc/auth.py", "return sum([hmac.compare_digest(given, key) for key in self._keys]) > 0", "return True", ("tests/integration/test_state.py", "-k", "keys")),
-    Mutation("Owner", "a seal is anybody's", "service/api/sealing.py", "if not whose or whose != owner:", "if not whose:", TURNS),
+    Mutation("Owner", "a seal is anybody's", "service/api/sealing.py", 'if whose != f"{owner} {kind}":', 'if not whose.endswith(f" {kind}"):', TURNS),
     Mutation("Store", "what is too old is still there", RESPONSES, "            & (RESPONSES.c.expires_at > self._clock())\n", "", STATE),
     Mutation("Store", "a gap in a chain goes unnoticed", RESPONSES, "if missing is not None:", "if not found:", STATE),
     Mutation("Store", "what is not to be kept is kept", "service/api/responses.py", "(ended := ended_response(events[-1])) and ended.store:", "(ended := ended_response(events[-1])):", STATE),
