@@ -19,6 +19,8 @@ _BUSY_TIMEOUT_S: Final = 30.0
 _CONNECT_TIMEOUT_S: Final = 10.0
 _ANSWER_TIMEOUT_S: Final = 30.0
 """Seconds after which a PostgreSQL that does not answer a statement counts as out of reach."""
+_IDLE_TIMEOUT_S: Final = 30.0
+"""Seconds after which PostgreSQL ends the transaction of a process that stands still, and its locks."""
 _OWNER_ONLY: Final = 0o600
 
 # Errors quote no parameters: they hold what users say.
@@ -63,7 +65,7 @@ def create_engine(url: URL) -> AsyncEngine:
     if url.drivername == "sqlite":
         _probe(Path(url.database or ""))
         engine = create_async_engine(url.set(drivername="sqlite+aiosqlite"), **_CONNECTIONS)
-        _prepare(engine)
+        _prepare_sqlite(engine)
         return engine
     # The driver reads the address itself: it knows sslmode and what else PostgreSQL's addresses may say.
     arguments = {
@@ -71,7 +73,9 @@ def create_engine(url: URL) -> AsyncEngine:
         "timeout": _CONNECT_TIMEOUT_S,
         "command_timeout": _ANSWER_TIMEOUT_S,
     }
-    return create_async_engine("postgresql+asyncpg://", connect_args=arguments, **_CONNECTIONS)
+    engine = create_async_engine("postgresql+asyncpg://", connect_args=arguments, **_CONNECTIONS)
+    _prepare_postgresql(engine)
+    return engine
 
 
 def _probe(file: Path) -> None:
@@ -86,7 +90,17 @@ def _probe(file: Path) -> None:
         connection.close()
 
 
-def _prepare(engine: AsyncEngine) -> None:
+def _prepare_postgresql(engine: AsyncEngine) -> None:
+    @event.listens_for(engine.sync_engine, "connect")
+    def connected(connection: Any, record: object) -> None:
+        # Not with the call itself: poolers in front of a PostgreSQL refuse settings there.
+        cursor = connection.cursor()
+        cursor.execute(f"SET idle_in_transaction_session_timeout = {int(_IDLE_TIMEOUT_S * 1000)}")
+        cursor.close()
+        connection.commit()
+
+
+def _prepare_sqlite(engine: AsyncEngine) -> None:
     @event.listens_for(engine.sync_engine, "connect")
     def connected(connection: Any, record: object) -> None:
         # Transactions are begun below, not by the driver.

@@ -1,14 +1,18 @@
 """Responses in the background, on both databases: followed, resumed, cancelled, and what a crash leaves."""
 
+import asyncio
 import random
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx
 import openai
 import pytest
@@ -75,6 +79,34 @@ def wait_for(client: openai.OpenAI, response_id: str, status: str) -> None:
         assert found not in FINAL
         time.sleep(0.05)
     raise AssertionError(f"{response_id} is still {found}")
+
+
+def stop_between_writes(service: Running, database: str) -> None:
+    """Stop a service's process at a moment at which it holds no lock of the database."""
+    for _ in range(50):
+        service.process.send_signal(signal.SIGSTOP)
+        if asyncio.run(can_write(database)):
+            return
+        service.process.send_signal(signal.SIGCONT)
+        time.sleep(0.05)
+    raise AssertionError("it always writes")
+
+
+async def can_write(database: str) -> bool:
+    """Whether nobody holds a lock of the database."""
+    try:
+        if database.startswith("sqlite"):
+            with closing(sqlite3.connect(database.removeprefix("sqlite:///"), timeout=0.2)) as file:
+                file.execute("BEGIN IMMEDIATE")
+        else:
+            connection = await asyncpg.connect(database)
+            try:
+                await connection.execute("SELECT * FROM leases FOR UPDATE NOWAIT")
+            finally:
+                await connection.close()
+    except (sqlite3.OperationalError, asyncpg.LockNotAvailableError):
+        return False
+    return True
 
 
 def plain(events: Any) -> list[dict[str, Any]]:
@@ -317,7 +349,7 @@ def test_readers_of_a_server_that_is_killed_are_told(flags, elsewhere):
     assert elsewhere.responses.retrieve(response.id).status == "failed"
 
 
-def test_a_server_that_sleeps_past_its_lease_stops_making_what_another_has_ended(flags, elsewhere):
+def test_a_server_that_sleeps_past_its_lease_stops_making_what_another_has_ended(flags, database, elsewhere):
     """Readers of both are told the same, once; a response that nobody has ended goes on."""
     with (
         start_service(*flags) as service,
@@ -336,7 +368,7 @@ def test_a_server_that_sleeps_past_its_lease_stops_making_what_another_has_ended
             ]
             for response in made:
                 wait_for(elsewhere, response.id, "in_progress")
-            service.process.send_signal(signal.SIGSTOP)
+            stop_between_writes(service, database)
             try:
                 for response in made:
                     wait_for(elsewhere, response.id, "failed")

@@ -65,6 +65,7 @@ async def opened(url: str) -> None:
         ("postgresql://a@127.0.0.1:1/x?password=secret", "Connect call failed"),
         ("postgresql://a:secret@127.0.0.1:1/x?sslmode=sometimes", "sslmode"),
         ("postgresql://a:secret@127.0.0.1:1/x?port=many", "many"),
+        (f"postgresql://a:secret@{'x' * 64}/x", "label"),
     ],
 )
 def test_what_cannot_be_a_database_is_told_in_one_line(tmp_path, monkeypatch, url, why):

