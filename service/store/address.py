@@ -73,7 +73,13 @@ def create_engine(url: URL) -> AsyncEngine:
         "timeout": _CONNECT_TIMEOUT_S,
         "command_timeout": _ANSWER_TIMEOUT_S,
     }
-    engine = create_async_engine("postgresql+asyncpg://", connect_args=arguments, **_CONNECTIONS)
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        connect_args=arguments,
+        # One that was closed meanwhile, as by a restart or a pooler, is replaced before it is used.
+        pool_pre_ping=True,
+        **_CONNECTIONS,
+    )
     _prepare_postgresql(engine)
     return engine
 

@@ -248,6 +248,20 @@ def frozen(folder: Path) -> Iterator[None]:
 
 
 @with_postgres
+def test_connections_that_were_closed_while_they_were_idle_cost_nothing():
+    async def save(url: str) -> bool:
+        async with stores(url) as at, stores(url) as elsewhere:
+            await asyncio.gather(*(at.responses.save(at.owner, a_response(), []) for _ in range(5)))
+            async with elsewhere.database.reading() as connection:
+                close = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                await connection.execute(text(f"{close} AND backend_type = 'client backend'"))
+            return await at.responses.save(at.owner, a_response(), [])
+
+    with start_postgres() as url:
+        assert asyncio.run(save(url))
+
+
+@with_postgres
 def test_a_database_that_goes_away_takes_no_answer_with_it(tmp_path):
     with ExitStack() as running:
         postgres = running.enter_context(ExitStack())
