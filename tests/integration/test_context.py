@@ -17,7 +17,7 @@ from service.files.pdf_reader import PdfReader
 from service.items import as_items, with_ids
 from service.store.conversations import ConversationStore
 from service.store.database import Database
-from service.store.responses import Chain, Limits, ResponseStore
+from service.store.responses import Limits, ResponseStore
 from service.wire.openai_json import decode
 
 OWNER = "o"
@@ -26,14 +26,14 @@ OWNER = "o"
 async def test_references_lead_to_so_many_responses_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(context, "MAX_REFERRED_RESPONSES", 2)
     database = await Database.open(f"sqlite:///{tmp_path}/responses.db")
-    store = ResponseStore(database, Limits(ttl_s=60, max_bytes=10_000), lambda: 0)
     conversations = ConversationStore(database, lambda: "c")
+    store = ResponseStore(database, conversations, Limits(ttl_s=60, max_bytes=10_000), lambda: 0)
     reader = ContextReader(store, conversations, Sealer(["a key of many"]), FileReader(PdfReader()))
     ids = []
     for unique in ("a" * 32, "b" * 32, "c" * 32):
         items = with_ids(as_items(Input(text=unique)), unique)
         ids.append(items[0].message.id)
-        await store.save(OWNER, Response(id=f"resp_{unique}"), items, Chain())
+        await store.save(OWNER, Response(id=f"resp_{unique}"), items)
 
     def referring(*ids: str) -> CreateResponseRequest:
         items = [InputItem(item_reference=ItemReference(id=item_id)) for item_id in ids]
@@ -50,8 +50,8 @@ async def test_references_lead_to_so_many_responses_only(tmp_path: Path, monkeyp
 
 async def test_a_thought_whose_key_is_gone_is_left_out(tmp_path: Path):
     database = await Database.open(f"sqlite:///{tmp_path}/responses.db")
-    store = ResponseStore(database, Limits(ttl_s=60, max_bytes=10_000), lambda: 0)
     conversations = ConversationStore(database, lambda: "c")
+    store = ResponseStore(database, conversations, Limits(ttl_s=60, max_bytes=10_000), lambda: 0)
     files = FileReader(PdfReader())
     old, new = Sealer(["the key of yesterday"]), Sealer(["the key of today"])
 
@@ -64,12 +64,12 @@ async def test_a_thought_whose_key_is_gone_is_left_out(tmp_path: Path):
         conversation = await conversations.create(OWNER, [sealed(kind), *as_items(Input(text="Hi"))], {}, 0)
         request = CreateResponseRequest()
         request.conversation.id = conversation.id
-        assert len((await ContextReader(store, conversations, old, files).history(request, OWNER))[1]) == 2
+        assert len(await ContextReader(store, conversations, old, files).history(request, OWNER)) == 2
         reader = ContextReader(store, conversations, new, files)
         if kept is None:
             with pytest.raises(InvalidRequest):
                 await reader.history(request, OWNER)
         else:
-            assert len((await reader.history(request, OWNER))[1]) == kept
+            assert len(await reader.history(request, OWNER)) == kept
         await conversations.delete(OWNER, conversation.id)
     await database.close()

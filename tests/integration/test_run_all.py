@@ -14,10 +14,11 @@ from tests.scripts import write_script
 START_TIMEOUT_S = 60
 
 
-def run_all(**settings: str) -> subprocess.Popen[str]:
+def run_all(folder: Path, **settings: str) -> subprocess.Popen[str]:
+    kept = {"OPENRESPONSES_DATABASE": f"sqlite:///{folder}/responses.db"}
     return subprocess.Popen(
         [ROOT / "gateway" / "run-all"],
-        env={**os.environ, "HTTP_PORT": "0", "GRPC_PORT": "0", **settings},
+        env={**os.environ, "HTTP_PORT": "0", "GRPC_PORT": "0", **kept, **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -37,7 +38,7 @@ def printed(process: subprocess.Popen[str]) -> str:
 
 
 def test_the_printed_line_works_and_ctrl_c_stops_both(tmp_path: Path) -> None:
-    process = run_all(ENGINE="scripted", SCRIPT=str(write_script(tmp_path)))
+    process = run_all(tmp_path, ENGINE="scripted", SCRIPT=str(write_script(tmp_path)))
     text = printed(process)
     command = re.search(r"(curl .*\n.*)\n", text)
     assert command is not None
@@ -55,8 +56,8 @@ def test_the_printed_line_works_and_ctrl_c_stops_both(tmp_path: Path) -> None:
     raise AssertionError("the gateway still listens")
 
 
-def test_what_cannot_start_says_so_and_leaves_nothing_behind() -> None:
-    process = run_all(ENGINE="scripted", SCRIPT="no-such-file.json")
+def test_what_cannot_start_says_so_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    process = run_all(tmp_path, ENGINE="scripted", SCRIPT="no-such-file.json")
     _, err = process.communicate(timeout=START_TIMEOUT_S)
     assert process.returncode == 1
     assert "no-such-file.json" in err
