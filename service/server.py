@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Sequence
@@ -111,6 +112,9 @@ async def _serve(
         port = server.add_insecure_port(settings.listen)
     except OSError as error:
         raise StartupError(f"Cannot listen on {settings.listen}: is the port taken? See --listen.") from error
+    # What is loaded by now stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
     await server.start()
     for name in ("", *_SERVICES):
         await health.set(name, health_pb2.HealthCheckResponse.SERVING)

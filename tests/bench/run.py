@@ -96,13 +96,14 @@ def load(
     face: str, address: str, model: str, streams: int, expected: Sequence[str] = TEXTS
 ) -> dict[str, Any]:
     """Run one client process to its end; `expected`: the texts of every response."""
-    command = [sys.executable, "-m", "tests.bench.load", face, address, model, str(streams)]
-    done = subprocess.run(
-        command, input=json.dumps(expected), capture_output=True, text=True, check=False, cwd=ROOT
-    )
-    if done.returncode:
-        sys.exit(f"A stream was not right:\n{done.stderr}")
-    found: dict[str, Any] = json.loads(done.stdout)
+    with tempfile.NamedTemporaryFile() as figures:
+        command = [sys.executable, "-m", "tests.bench.load", face, address, model, str(streams), figures.name]
+        done = subprocess.run(
+            command, input=json.dumps(expected), capture_output=True, text=True, check=False, cwd=ROOT
+        )
+        if done.returncode:
+            sys.exit(f"A stream was not right:\n{done.stderr}")
+        found: dict[str, Any] = json.load(figures)
     return found
 
 
