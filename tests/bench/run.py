@@ -43,6 +43,7 @@ LAG_PACE_MS = 50
 IDLE_STREAMS = 512
 LENGTHS = (1_000, 10_000, 100_000)
 GROWTH_RESPONSES = 10_000
+FIRST_EVENTS = 50
 # Server CPU in µs a token at 64 streams: what the project wants to reach, by face and interval.
 TARGETS = {"grpc": {1: 60, 4: 15, 16: 4.5, 64: 1.8}, "http": {1: 75, 4: 18, 16: 5, 64: 2}}
 
@@ -137,6 +138,27 @@ def lag_ms(interval: int, streams: int) -> tuple[float, float]:
     late = [lag for stream in times for lag in _lags_ms([at * 1000 for at in stream])]
     cuts = statistics.quantiles(late, n=100)
     return cuts[49], cuts[98]
+
+
+def first_event_ms(interval: int, streams: int) -> float:
+    """Median time to the first event of one request more, while `streams` others bring a chunk every beat."""
+    with processes(interval) as (service, _, _), grpc.insecure_channel(service.address) as channel:
+        stub = ResponsesServiceStub(channel)
+        request = CreateResponseRequest(model="short", input=Input(text="Hi"), store=False)
+        beat = CreateResponseRequest(model="beat", input=Input(text="Hi"), store=False)
+        others = [stub.StreamResponse(beat) for _ in range(streams)]
+        for other in others:
+            next(other)
+        times = []
+        for _ in range(FIRST_EVENTS):
+            began_at = time.perf_counter()
+            call = stub.StreamResponse(request)
+            next(call)
+            times.append(time.perf_counter() - began_at)
+            call.cancel()
+        for other in others:
+            other.cancel()
+    return statistics.median(times) * 1000
 
 
 def _lags_ms(times_ms: list[float]) -> list[float]:
@@ -271,6 +293,10 @@ def main() -> None:
     lags = {interval: lag_ms(interval, 64) for interval in intervals}
     for interval, (p50, p99) in lags.items():
         print(f"event lag at N={interval}, 64 paced streams: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+    firsts = {count: first_event_ms(16, count) for count in (0, 512)}
+    print(
+        "first event at N=16: " + ", ".join(f"with {n} other streams {ms:.1f} ms" for n, ms in firsts.items())
+    )
     idle = idle_stream_bytes()
     print(f"idle open stream: {idle / 1024:.1f} KiB")
     by_length = us_by_length()
@@ -290,6 +316,7 @@ def main() -> None:
         "floors": floor,
         "figures": [asdict(figures) for figures in found],
         "lag_ms": lags,
+        "first_event_ms": firsts,
         "idle_stream_bytes": idle,
         "us_by_length": by_length,
         "growth_bytes": growth,
