@@ -20,9 +20,9 @@ MAX_FILE_CHARACTERS: Final = 2_000_000
 """Most characters of a file's text: more than fits a context."""
 
 _PROGRAM: Final = Path(__file__).with_name("pdf_text.py")
-_READERS: Final = 2
+MAX_AT_ONCE: Final = 2
 """Documents that are read at once."""
-_MAX_WAITING: Final = 32
+MAX_WAITING: Final = 32
 """Documents that may wait for a reader."""
 _MAX_KEPT_CHARACTERS: Final = 8_000_000
 """Of the texts that are kept: a conversation brings its documents again with every turn."""
@@ -36,7 +36,7 @@ class PdfReader:
     def __init__(self, *, max_cpu_s: int = MAX_PDF_CPU_S) -> None:
         """`max_cpu_s`: seconds of the processor that a document may take."""
         self._max_cpu_s = max_cpu_s
-        self._readers = asyncio.Semaphore(_READERS)
+        self._readers = asyncio.Semaphore(MAX_AT_ONCE)
         self._waiting = 0
         self._texts: OrderedDict[bytes, str] = OrderedDict()
         self._kept_characters = 0
@@ -54,7 +54,7 @@ class PdfReader:
         if known is not None:
             self._texts.move_to_end(key)
             return known
-        if self._waiting >= _MAX_WAITING:
+        if self._waiting >= MAX_WAITING:
             raise Overloaded("Too many documents wait to be read. Try again.", retry_after_s=5)
         self._waiting += 1
         try:

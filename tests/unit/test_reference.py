@@ -9,10 +9,11 @@ from openresponses.v1.json_pb2 import json as json_options
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.tool_pb2 import Tool
 
-from service.api import conversations, responses
+from service.api import context, conversations, responses
 from service.dialect.harmony import tools
 from service.dialect.harmony.input_items import input_messages
 from service.errors import InvalidRequest
+from service.files import file_reader, pdf_reader
 from service.run import json_schema, preparation, schema_work, tool_validation, validation
 from service.run.opening import is_offered
 from service.store import conversations as conversation_store
@@ -107,6 +108,13 @@ LIMITS = [
     validation.MAX_METADATA_VALUE_CHARACTERS,
     preparation.MAX_AT_ONCE,
     preparation.MAX_WAITING,
+    context.MAX_REFERRED_RESPONSES,
+    file_reader.MAX_FILES,
+    pdf_reader.MAX_FILE_CHARACTERS,
+    pdf_reader.MAX_PDF_PAGES,
+    pdf_reader.MAX_PDF_CPU_S,
+    pdf_reader.MAX_AT_ONCE,
+    pdf_reader.MAX_WAITING,
 ]
 
 
