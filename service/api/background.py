@@ -74,8 +74,12 @@ class Background:
         """Yield the events behind number `after`, in batches, up to the last; an empty batch after a silence.
 
         A response that is deleted meanwhile ends as one that is cancelled, with the items that were done.
+
+        Raises:
+            InvalidRequest: the response has ended, and had no event of that number.
+
         """
-        response_id = response.id
+        response_id, started_after = response.id, after
         done: list[OutputItem] = []
         loop = asyncio.get_running_loop()
         spoke_at = loop.time()
@@ -95,6 +99,8 @@ class Background:
                 after = page.events[-1].sequence_number
                 spoke_at = loop.time()
             if page.over:
+                if after == started_after:
+                    await self._log.check_number(owner, response_id, after)
                 return
             if page.events:
                 continue
@@ -111,8 +117,7 @@ class Background:
     async def cancel(self, owner: str, response_id: str) -> Response:
         """End a response, wherever it is made. Raises as `EventLog.cancel`."""
         response = await self._log.cancel(owner, response_id)
-        if producer := self._producers.get(response_id):
-            producer.cancel()
+        self._stop(response_id)
         self._wake(response_id)
         return response
 
@@ -129,8 +134,8 @@ class Background:
     async def close(self) -> None:
         """Stop all producers; what they have not finished is failed."""
         producers = dict(self._producers)
-        for producer in producers.values():
-            producer.cancel()
+        for response_id in producers:
+            self._stop(response_id)
         if producers:
             await asyncio.wait(producers.values())
         for response_id in producers:
@@ -158,8 +163,13 @@ class Background:
 
     async def _renew(self) -> None:
         for response_id in await self._log.renew(list(self._producers)):
-            if producer := self._producers.get(response_id):
-                producer.cancel()
+            self._stop(response_id)
+
+    def _stop(self, response_id: str) -> None:
+        """Cancel a producer. Once: what it is letting go of takes a while, and must not be interrupted."""
+        producer = self._producers.get(response_id)
+        if producer is not None and not producer.cancelling():
+            producer.cancel()
 
     async def _every(self, seconds: float, step: Callable[[], Awaitable[object]]) -> None:
         while True:

@@ -158,6 +158,25 @@ class EventLog:
             events = [ResponseStreamEvent.FromString(event) for event in await connection.scalars(rows)]
         return LogPage(events, over=not is_active and len(events) < PAGE_EVENTS)
 
+    async def check_number(self, owner: str, response_id: str, number: int) -> None:
+        """Return where a response has an event of that number, or has had none before it.
+
+        Raises:
+            InvalidRequest: its last event has a smaller one.
+
+        """
+        last = (
+            select(func.max(EVENTS.c.sequence_number))
+            .join(RESPONSES, RESPONSES.c.id == EVENTS.c.response_id)
+            .where(self._store.visible(owner, response_id))
+        )
+        async with self._database.reading() as connection:
+            found = await connection.scalar(last)
+        if found is not None and number > found:
+            raise InvalidRequest(
+                f"starting_after is {number}, and the last event has number {found}.", param="starting_after"
+            )
+
     async def cancel(self, owner: str, response_id: str) -> Response:
         """End a response because its owner wants it to; one that has ended is returned as it is.
 

@@ -134,9 +134,13 @@ def test_it_is_queued_at_once_and_goes_on_by_itself(client):
 def test_the_events_can_be_had_from_any_number_on_as_often_as_one_likes(client):
     response = client.responses.create(model="short", input="Hi", background=True)
     events = plain(client.responses.retrieve(response.id, stream=True))
-    for after in range(-1, len(events) + 2):
+    for after in range(-1, len(events)):
         resumed = plain(client.responses.retrieve(response.id, stream=True, starting_after=after))
         assert resumed == events[after + 1 :]
+    for after in (len(events), 2**31 - 1):
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.responses.retrieve(response.id, stream=True, starting_after=after)
+        assert caught.value.param == "starting_after"
 
 
 @pytest.mark.parametrize("seen", [1, 3, 10])

@@ -662,3 +662,33 @@ def test_a_finished_stream_has_its_end_whatever_saving_does(database, tmp_path, 
 
     end = asyncio.run(play())[-1]
     assert (end.type, end.completed.response.store) == ("response.completed", kept)
+
+
+@scenario
+async def test_a_producer_is_cancelled_once(database):
+    """What it lets go of takes a while, and the renewal of leases comes between."""
+    interrupted = []
+
+    async def made(response: Response) -> AsyncGenerator[list[ResponseStreamEvent], None]:
+        yield [
+            ResponseStreamEvent(
+                type="response.created", sequence_number=0, created=ResponseCreatedEvent(response=response)
+            )
+        ]
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await asyncio.sleep(0.05)
+            except asyncio.CancelledError:
+                interrupted.append(response.id)
+
+    async with stores(database) as at:
+        background = Background(at.log, at.responses, lease_s=LEASE_S, silence_s=60)
+        response = a_response(background=True, status=RESPONSE_STATUS_QUEUED)
+        await background.start(at.owner, made(response), [said("Hi", "msg_1")])
+        await asyncio.sleep(0)
+        await background.cancel(at.owner, response.id)
+        await background._renew()
+        await background.close()
+    assert interrupted == []
