@@ -35,8 +35,8 @@ from service.wiring import Parts, wire
 
 _log = logging.getLogger(__name__)
 
-_LAST_WRITES_S: Final = 1.0
-"""Seconds for the last messages of finished responses to leave."""
+_LAST_CALLS_S: Final = 1.0
+"""Seconds that calls which are no responses have to end when the server stops."""
 
 _SERVICES: Final = (
     service_pb2.DESCRIPTOR.services_by_name["ResponsesService"].full_name,
@@ -76,6 +76,7 @@ def create_server(
     server = Server(
         max_request_bytes=settings.max_request_bytes,
         max_concurrent_calls=settings.max_concurrent_calls,
+        max_stall_s=settings.max_stall_s,
         interceptors=interceptors,
     )
     stall = settings.max_stall_s
@@ -128,9 +129,11 @@ async def _serve(
     _log.info("stopping: running streams have %g s to finish", settings.grace_s)
     await health.enter_graceful_shutdown()
     # Not left to the transport's own grace period: it takes no calls, and kept responses are still fetched.
+    stopped_at = loop.time()
     await parts.drain.stop(settings.grace_s)
     await parts.background.close()
-    await server.stop(_LAST_WRITES_S)
+    # Responses that have ended may still be on their way to slow clients.
+    await server.stop(_LAST_CALLS_S, unread_s=settings.grace_s - (loop.time() - stopped_at))
     for watch in watches:
         watch.cancel()
     await asyncio.wait(watches)

@@ -86,14 +86,15 @@ async def wire(settings: Settings, engine: Engine, database: Database, metrics: 
 
     async def check(items: Sequence[InputItem], owner: str) -> None:
         opened = [InputItem.FromString(item.SerializeToString()) for item in items]
-        await context.open_up(opened, owner, "items")
+        context.open_seals(opened, owner, "items")
+        await context.read_files(opened, "items")
         dialect.check_items(opened)
 
     responses = Responses(runner, store, context, background, sealer, drain, preparation, _new_id)
     return Parts(
         responses=responses,
-        conversations=Conversations(conversation_store, check, preparation, time.time),
-        compactor=Compactor(responses, context, sealer, _new_id, time.time),
+        conversations=Conversations(conversation_store, check, time.time),
+        compactor=Compactor(responses, context, preparation, sealer, _new_id, time.time),
         background=background,
         interval=interval,
         drain=drain,

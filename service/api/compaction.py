@@ -21,6 +21,7 @@ from service.api.responses import Responses
 from service.api.sealing import Sealer
 from service.errors import EngineFailed, InvalidRequest
 from service.items import as_items, with_ids
+from service.run.preparation import Preparation
 
 _REQUEST: Final = (
     "Summarize the conversation so far for yourself, so that you can go on from the summary alone: the "
@@ -36,12 +37,14 @@ class Compactor:
         self,
         responses: Responses,
         context: ContextReader,
+        preparation: Preparation,
         sealer: Sealer,
         new_id: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
         self._responses = responses
         self._context = context
+        self._preparation = preparation
         self._sealer = sealer
         self._new_id = new_id
         self._clock = clock
@@ -58,8 +61,11 @@ class Compactor:
         """
         _check(request)
         unique = self._new_id()
-        history = await self._context.history(request, owner)
-        items = [*history, *with_ids(_given(request), unique)]
+        async with self._preparation.place():
+            history = await self._context.history(request, owner)
+            await self._context.resolve_references(request, owner)
+        spoken = [item for item in (*history, *with_ids(_given(request), unique)) if _is_users(item)]
+        del history
         response = await self._responses.create(_asking(request), owner)
         if response.status != RESPONSE_STATUS_COMPLETED:
             raise EngineFailed(
@@ -74,7 +80,7 @@ class Compactor:
             id=f"resp_{unique}",
             object="response.compaction",
             created_at=int(self._clock()),
-            output=[*filter(_is_users, items), InputItem(compaction=compaction)],
+            output=[*spoken, InputItem(compaction=compaction)],
             usage=response.usage,
         )
 

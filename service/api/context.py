@@ -57,7 +57,7 @@ class ContextReader:
             )
         if conversation:
             items = await self._conversations.history(owner, conversation, as_items(request.input))
-            return await self._readable(items, owner, "conversation")
+            return self._readable(items, owner, "conversation")
         chain = await self._store.chain(owner, request.previous_response_id)
         if chain[-1].response.status in (RESPONSE_STATUS_QUEUED, RESPONSE_STATUS_IN_PROGRESS):
             raise InvalidRequest(
@@ -65,7 +65,7 @@ class ContextReader:
                 param="previous_response_id",
             )
         items = [item for stored in chain for item in _items(stored)]
-        return await self._readable(items, owner, "previous_response_id")
+        return self._readable(items, owner, "previous_response_id")
 
     async def resolve_references(self, request: CreateResponseRequest, owner: str) -> None:
         """Put the items that a request's input refers to in the place of the references.
@@ -100,20 +100,22 @@ class ContextReader:
                     )
                 items[i].CopyFrom(known[wanted])
 
-    async def open_up(self, items: Sequence[InputItem], owner: str, path: str = "input") -> None:
-        """Put what a client sends sealed, or as files, into the open, for the prompt.
+    def open_seals(self, items: Sequence[InputItem], owner: str, path: str = "input") -> None:
+        """Put what a client sends sealed into the open, for the prompt.
 
         Raises:
-            InvalidRequest: something cannot be opened or read; `param` is its path under `path`.
-            Overloaded: too many documents wait to be read.
+            InvalidRequest: something cannot be opened; `param` is its path under `path`.
 
         """
         for i, item in enumerate(items):
             self._open(item, owner, f"{path}[{i}]")
+
+    async def read_files(self, items: Sequence[InputItem], path: str = "input") -> None:
+        """Put the texts of files into their places; it may take seconds. Raises as `FileReader.read`."""
         await self._files.read(items, path)
 
-    async def _readable(self, items: Iterable[InputItem], owner: str, path: str) -> list[InputItem]:
-        """Return kept items with their seals opened and their files read.
+    def _readable(self, items: Iterable[InputItem], owner: str, path: str) -> list[InputItem]:
+        """Return kept items with their seals opened.
 
         A thought that is kept as text needs no key. One whose key is gone is left out, since no client could
         mend that; without a summary, though, there is nothing to go on from.
@@ -128,7 +130,6 @@ class ContextReader:
                         raise
                     continue
             readable.append(item)
-        await self._files.read(readable, path)
         return readable
 
     def _open(self, item: InputItem, owner: str, path: str) -> None:

@@ -17,7 +17,6 @@ from openresponses.v1.stored_pb2 import ItemList, Page
 
 from service.api.paging import bounds_of, item_list
 from service.errors import InvalidRequest
-from service.run.preparation import Preparation
 from service.run.validation import check_metadata
 from service.store.conversations import ConversationStore
 
@@ -36,13 +35,11 @@ class Conversations:
         self,
         store: ConversationStore,
         check: Callable[[Sequence[InputItem], str], Awaitable[None]],
-        preparation: Preparation,
         clock: Callable[[], float],
     ) -> None:
         """`clock` gives Unix time in seconds."""
         self._store = store
         self._check = check
-        self._preparation = preparation
         self._clock = clock
 
     async def create(self, request: CreateConversationRequest, owner: str) -> ConversationResource:
@@ -107,5 +104,4 @@ class Conversations:
     async def _check_items(self, items: Sequence[InputItem], owner: str) -> None:
         if len(items) > MAX_NEW_ITEMS:
             raise InvalidRequest(f"items may hold {MAX_NEW_ITEMS} items at most.", param="items")
-        async with self._preparation.place():
-            await self._check(items, owner)
+        await self._check(items, owner)

@@ -21,7 +21,7 @@ from service.api.sealing import Sealer
 from service.errors import EngineFailed, InvalidRequest
 from service.items import as_items, check_unique, with_ids
 from service.run.drain import Drain
-from service.run.opening import is_kept
+from service.run.opening import conversation_id, is_kept
 from service.run.preparation import Preparation
 from service.run.run import ResponseRunner, Run
 from service.store.ending import ended_response
@@ -100,7 +100,8 @@ class Responses:
 
         """
         if request.background:
-            return await self._start(await self._prepare(request, owner), owner)
+            async with self._drain.response():
+                return await self._start(await self._prepare(request, owner), owner)
         events: list[ResponseStreamEvent] = []
         async with aclosing(self.stream(request, owner)) as batches:
             async for batch in batches:
@@ -138,7 +139,7 @@ class Responses:
                 param="stream",
             )
         async with (
-            self._drain.response(),
+            self._drain.counted(),
             aclosing(self._background.follow(owner, stored.response, after)) as batches,
         ):
             async for events in batches:
@@ -174,20 +175,27 @@ class Responses:
             ServiceError: the request is refused, as `stream` would.
 
         """
-        prepared = await self._prepare(request, owner)
-        tokens = await self._runner.count_tokens(prepared.run)
+        async with self._drain.response():
+            prepared = await self._prepare(request, owner)
+            tokens = await self._runner.count_tokens(prepared.run)
         return InputTokenCount(object="response.input_tokens", input_tokens=tokens)
 
     async def _prepare(self, request: CreateResponseRequest, owner: str) -> _Prepared:
         if len(request.input.items.items) > MAX_INPUT_ITEMS:
             raise InvalidRequest(f"input may hold {MAX_INPUT_ITEMS} items at most.", param="input")
+        self._runner.check(request)
         unique = self._new_id()
         check_unique(as_items(request.input))
         async with self._preparation.place():
             history = await self._context.history(request, owner)
             await self._context.resolve_references(request, owner)
             kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
-            await self._context.open_up(request.input.items.items, owner)
+            self._context.open_seals(request.input.items.items, owner)
+        # Not in a place of that kind: documents take seconds, and have places of their own.
+        await self._context.read_files(
+            history, "conversation" if conversation_id(request) else "previous_response_id"
+        )
+        await self._context.read_files(request.input.items.items)
         run = Run(
             request,
             f"resp_{unique}",

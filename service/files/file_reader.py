@@ -7,6 +7,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from openresponses.v1.content_pb2 import InputContent, InputContentPart, InputFile
@@ -50,19 +51,16 @@ class FileReader:
             Overloaded: too many documents wait to be read.
 
         """
-        for count, (part, part_path) in enumerate(_files(items, path)):
-            if count == MAX_FILES:
-                raise InvalidRequest(f"{path} may hold {MAX_FILES} files at most.", param=path)
+        found = list(islice(_files(items, path), MAX_FILES + 1))
+        if len(found) > MAX_FILES:
+            raise InvalidRequest(f"{path} may hold {MAX_FILES} files at most.", param=path)
+        # What is cheap to refuse, before any is read.
+        for part, part_path in found:
+            _check_here(part.input_file, part_path)
+        for part, part_path in found:
             part.input_text.text = await self._text(part.input_file, part_path)
 
     async def _text(self, file: InputFile, path: str) -> str:
-        for elsewhere in ("file_id", "file_url"):
-            if getattr(file, elsewhere):
-                raise InvalidRequest(
-                    f"{path}.{elsewhere} is not supported by this server: send the file itself as file_data.",
-                    code="unsupported_value",
-                    param=f"{path}.{elsewhere}",
-                )
         # Takes tenths of a second for megabytes.
         media_type, data = await asyncio.to_thread(_content, file, f"{path}.file_data")
         if media_type == "application/pdf" or data.startswith(b"%PDF-"):
@@ -100,6 +98,16 @@ def _contents(item: InputItem) -> Iterator[tuple[str, InputContent]]:
             yield "output", item.function_call_output.output
         case "custom_tool_call_output":
             yield "output", item.custom_tool_call_output.output
+
+
+def _check_here(file: InputFile, path: str) -> None:
+    for elsewhere in ("file_id", "file_url"):
+        if getattr(file, elsewhere):
+            raise InvalidRequest(
+                f"{path}.{elsewhere} is not supported by this server: send the file itself as file_data.",
+                code="unsupported_value",
+                param=f"{path}.{elsewhere}",
+            )
 
 
 def _content(file: InputFile, path: str) -> tuple[str, bytes]:

@@ -50,9 +50,7 @@ class PdfReader:
 
         """
         key = hashlib.sha256(document).digest()
-        known = self._texts.get(key)
-        if known is not None:
-            self._texts.move_to_end(key)
+        if (known := self._known(key)) is not None:
             return known
         if self._waiting >= MAX_WAITING:
             raise Overloaded("Too many documents wait to be read. Try again.", retry_after_s=5)
@@ -62,10 +60,19 @@ class PdfReader:
         finally:
             self._waiting -= 1
         try:
+            # Somebody else may have had it read meanwhile.
+            if (known := self._known(key)) is not None:
+                return known
             text = await self._read(document, path)
         finally:
             self._readers.release()
         self._keep(key, text)
+        return text
+
+    def _known(self, key: bytes) -> str | None:
+        text = self._texts.get(key)
+        if text is not None:
+            self._texts.move_to_end(key)
         return text
 
     async def _read(self, document: bytes, path: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import grpc
 
 from service.errors import ReaderStalled
+from service.transport.call import Call
+from service.transport.outgoing import Outgoing
 
 _Message = TypeVar("_Message")
 
@@ -25,10 +27,10 @@ async def deliver(
     """Write every message of every batch, each as soon as the client has room for it.
 
     Raises:
-        ReaderStalled: the client has left a message unread for `max_stall_s`, give or take a quarter.
+        ReaderStalled: the client has read nothing of a message for `max_stall_s`, give or take a quarter.
 
     """
-    watch = _StallWatch(max_stall_s)
+    watch = _StallWatch(max_stall_s, cast("Call", context).outgoing)
     try:
         async for messages in batches:
             for message in messages:
@@ -52,8 +54,10 @@ class _StallWatch:
     It looks at intervals instead of setting a timer for each write, which would cost as much as an event.
     """
 
-    def __init__(self, max_stall_s: float) -> None:
+    def __init__(self, max_stall_s: float, outgoing: Outgoing) -> None:
         self.stalled = False
+        self._outgoing = outgoing
+        self._taken_bytes = 0
         self._max_stall_s = max_stall_s
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
@@ -62,6 +66,7 @@ class _StallWatch:
 
     def begin(self) -> None:
         self._began_at = self._loop.time()
+        self._taken_bytes = self._outgoing.taken_bytes
 
     def end(self) -> None:
         self._began_at = None
@@ -74,6 +79,9 @@ class _StallWatch:
         return self._task is None or self._task.uncancel() > 0
 
     def _look(self) -> None:
+        if self._began_at is not None and self._outgoing.taken_bytes != self._taken_bytes:
+            # A large message, and a client that reads it slowly.
+            self.begin()
         if self._began_at is not None and self._loop.time() - self._began_at >= self._max_stall_s:
             self.stalled = True
             if self._task is not None:

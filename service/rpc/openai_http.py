@@ -96,7 +96,8 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
             if request.HasField("stream") and boolean(request.stream, "stream"):
                 given = request.HasField("starting_after")
                 after = number(request.starting_after, "starting_after") if given else -1
-                await self._deliver(context, self._responses.resume(request.response_id, owner, after))
+                events = self._responses.resume(request.response_id, owner, after)
+                await self._deliver(context, events, after)
             else:
                 await context.write(_document(await self._responses.get(request.response_id, owner)))
 
@@ -207,9 +208,9 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
             return HttpBody(content_type=_JSON, data=b'{"status":"ok"}')
 
     async def _deliver(
-        self, context: Context, events: AsyncGenerator[list[ResponseStreamEvent], None]
+        self, context: Context, events: AsyncGenerator[list[ResponseStreamEvent], None], after: int = -1
     ) -> None:
-        async with aclosing(events) as batches, aclosing(event_bodies(batches)) as bodies:
+        async with aclosing(events) as batches, aclosing(event_bodies(batches, after)) as bodies:
             await deliver(context, bodies, max_stall_s=self._max_stall_s)
 
 
@@ -218,24 +219,26 @@ def _document(message: Message) -> HttpBody:
 
 
 async def event_bodies(
-    batches: AsyncIterator[list[ResponseStreamEvent]],
+    batches: AsyncIterator[list[ResponseStreamEvent]], after: int = -1
 ) -> AsyncGenerator[Iterable[HttpBody], None]:
     """Yield the messages of each batch, as server-sent events; an empty batch is a comment.
 
-    A fault behind the first event becomes an event, too: no status can tell it any more.
+    A fault behind the first of them becomes an event, too: no status can tell it any more. `after`: the
+    number of the event before the first.
 
     Raises:
-        Exception: what `batches` raises before its first event.
+        Exception: what `batches` raises before it yields.
 
     """
-    number = -1
+    number, has_begun = after, False
     try:
         async for events in batches:
+            has_begun = True
             if events:
                 number = events[-1].sequence_number
             yield map(_event_body, _pieces(events)) if events else (_KEEPALIVE,)
     except Exception as error:
-        if number < 0:
+        if not has_begun:
             raise
         yield (_event_body([error_event(as_told(error), number + 1)]),)
 

@@ -29,12 +29,18 @@ class Drain:
 
     @asynccontextmanager
     async def response(self) -> AsyncGenerator[None, None]:
-        """Count one response for as long as it runs.
+        """Count one response for as long as it runs, unless new ones are refused.
 
         Raises:
             Unavailable: the server is stopping.
         """
         self.check_open()
+        async with self.counted():
+            yield
+
+    @asynccontextmanager
+    async def counted(self) -> AsyncGenerator[None, None]:
+        """Count what is to be waited for, such as what belongs to a response that has been let in."""
         self._running += 1
         self._idle.clear()
         try:

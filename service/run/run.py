@@ -132,7 +132,7 @@ class ResponseRunner:
             promised,
         )
         # A server that stops waits until the last event has been kept, too.
-        async with self._drain.response():
+        async with self._drain.counted():
             async with (
                 self._engine.generate(generation) as chunks,
                 flushing(chunks, self._policy(request)) as flushes,
@@ -172,6 +172,15 @@ class ResponseRunner:
         model, _ = self._checked(run.request)
         async with self._preparation.place():
             return len(await self._prompt(run, model))
+
+    def check(self, request: CreateResponseRequest) -> None:
+        """Check what costs nothing, before anything is read for a request.
+
+        Raises:
+            ServiceError: the request is refused.
+
+        """
+        self._checked(request)
 
     def _checked(self, request: CreateResponseRequest) -> tuple[ModelInfo, RequestTools]:
         model = find_model(self._engine, request.model)

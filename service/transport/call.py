@@ -16,8 +16,6 @@ from service.transport.outgoing import HELD_BYTES, Outgoing
 
 GivenMetadata: TypeAlias = "Iterable[tuple[str, str | bytes]]"
 
-_STALL_S: Final = 60.0
-"""Seconds that a client may leave the last of a response unread whose handler is done."""
 _STATUS_OF: Final = {status.value[0]: status for status in grpc.StatusCode}
 
 
@@ -116,9 +114,9 @@ class Call(PlainContext):
         if self._unwinding is not None and not self._unwinding.done():
             self._unwinding.set_result(None)
 
-    async def sent(self) -> None:
-        """Wait until the client has been sent all of an ended call, or has shown that it reads no more."""
-        if not await self.outgoing.completion(_STALL_S):
+    async def sent(self, max_stall_s: float) -> None:
+        """Wait until the client has been sent all of an ended call, or has read nothing for `max_stall_s`."""
+        if not await self.outgoing.completion(max_stall_s):
             self._link.abandon(self)
 
     def _cancel(self) -> None:

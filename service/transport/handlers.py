@@ -27,11 +27,13 @@ async def serve(
     call: Call,
     find: Callable[[Call], Awaitable[Handler | None]],
     cancelled: Collection[asyncio.Future[None]],
+    max_stall_s: float,
 ) -> None:
     """Handle a call from its request to the last byte of its response.
 
     `find` gives the handler of the call's method, or None where there is no such method; `cancelled` are this
-    client's handlers that have been cancelled and have not let go yet.
+    client's handlers that have been cancelled and have not let go yet. `max_stall_s`: seconds that a client
+    may leave the last of a response unread.
     """
     try:
         if cancelled:
@@ -57,7 +59,7 @@ async def serve(
         call.end(Code.UNKNOWN, "The server had an internal error.")
     finally:
         call.unwound()
-    await call.sent()
+    await call.sent(max_stall_s)
 
 
 async def _answer(call: Call, handler: Handler) -> None:

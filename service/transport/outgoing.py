@@ -21,6 +21,8 @@ class Outgoing:
         """Header fields to send first, or None once they are sent, or where the trailers are all there is."""
         self.trailers: list[Field] | None = None
         """Header fields to send last; None while the response goes on."""
+        self.taken_bytes = 0
+        """How many bytes of messages have been taken to be sent so far."""
         self.is_complete = False
         """Whether all of it has been sent, or never will be."""
         self._messages = bytearray()
@@ -43,6 +45,7 @@ class Outgoing:
         else:
             taken = bytes(self._messages)
             self._messages.clear()
+        self.taken_bytes += len(taken)
         if len(self._messages) <= HELD_BYTES:
             self._news.set()
         return taken

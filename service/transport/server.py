@@ -44,14 +44,17 @@ class Server(grpc.aio.Server):
         *,
         max_request_bytes: int,
         max_concurrent_calls: int,
+        max_stall_s: float = 60.0,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> None:
-        """Limits: bytes of the largest request message, and calls of all connections together.
+        """Limits: bytes of the largest request message, calls of all connections together, and seconds that a
+        client may leave the last of a response unread.
 
         `interceptors`: asked for every call, the first of them first.
         """
         self.max_request_bytes = max_request_bytes
         self._max_concurrent_calls = max_concurrent_calls
+        self._max_stall_s = max_stall_s
         self._handlers: dict[str, Handler] = {}
         self._generic: list[grpc.GenericRpcHandler] = []
         self._sockets: list[socket.socket] = []
@@ -111,8 +114,11 @@ class Server(grpc.aio.Server):
                 await loop.create_server(partial(Connection, self), sock=listening, backlog=_BACKLOG)
             )
 
-    async def stop(self, grace: float | None) -> None:
-        """Accept no more calls, and return when all have ended: by themselves in `grace` seconds, or cut."""
+    async def stop(self, grace: float | None, *, unread_s: float = _LAST_S) -> None:
+        """Accept no more calls, and return when all have ended: by themselves in `grace` seconds, or cut.
+
+        `unread_s`: seconds that clients have to read what calls that have ended have left for them.
+        """
         for listening in self._sockets:
             listening.close()
         for listener in self._listeners:
@@ -125,7 +131,7 @@ class Server(grpc.aio.Server):
             for call in connection.calls():
                 call.cut(Code.UNAVAILABLE, "The server has stopped.")
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_LAST_S)
+            await asyncio.wait(self._tasks, timeout=max(unread_s, _LAST_S))
         try:
             async with asyncio.timeout(_LAST_S):
                 await self._is_alone.wait()
@@ -171,7 +177,7 @@ class Server(grpc.aio.Server):
 
     def start_call(self, call: Call, cancelled: Collection[asyncio.Future[None]]) -> None:
         """Handle a call in a task of its own."""
-        task = call.run(serve(call, self._handler_of, cancelled))
+        task = call.run(serve(call, self._handler_of, cancelled, self._max_stall_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

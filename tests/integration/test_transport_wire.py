@@ -287,9 +287,8 @@ async def test_the_server_keeps_the_deadline_by_itself(server, ends):
         assert bool(client.of(StreamReset, call)) is not ends
 
 
-async def test_a_response_that_nobody_fetches_is_dropped(server, monkeypatch):
-    monkeypatch.setattr("service.transport.call._STALL_S", 0.1)
-    async with raw_client(server.port, INITIAL_WINDOW_SIZE=10) as client:
+async def test_a_response_that_nobody_fetches_is_dropped():
+    async with serving(max_stall_s=0.1) as server, raw_client(server.port, INITIAL_WINDOW_SIZE=10) as client:
         call = client.request("Many", many(count=2))
         await client.receive(lambda: client.of(StreamReset, call))
         assert len(client.body(call)) == 10

@@ -260,7 +260,7 @@ async def test_a_stopping_server_refuses_new_responses_and_waits_for_those_that_
     stopping = asyncio.create_task(drain.stop(10))
     await asyncio.sleep(0)
     with pytest.raises(Unavailable):
-        await anext(runner.run(run_of()))
+        drain.check_open()
     assert not stopping.done()
     async for _ in running:
         pass

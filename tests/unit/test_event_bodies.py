@@ -62,6 +62,16 @@ async def test_a_stream_that_breaks_off_says_so(fault, code, type_, message):
     assert event["param"] == event["error"]["param"] == getattr(fault, "param", None)
 
 
+async def test_a_comment_has_begun_the_stream_and_numbers_go_on():
+    async def play() -> AsyncIterator[list[ResponseStreamEvent]]:
+        yield []
+        raise Unavailable("Try again.")
+
+    found = [body.data async for group in event_bodies(play(), 7) for body in group]
+    assert found[0] == b": keepalive\n\n"
+    assert documents(found[1])[0]["sequence_number"] == 8
+
+
 async def test_what_fails_before_the_first_event_is_a_status():
     with pytest.raises(Unavailable):
         await bodies(Unavailable("Try again."))

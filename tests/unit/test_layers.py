@@ -42,6 +42,7 @@ MAY_IMPORT = {
         "service.api",
         "service.run.drain",
         "service.run.opening",
+        "service.transport",
         "service.wire",
         "service.engine.base",
         "service.errors",
