@@ -178,6 +178,14 @@ def test_compaction_keeps_what_the_user_has_said_before(client):
         assert output[-1].type == "compaction"
 
 
+def test_compaction_of_what_is_referred_to(client):
+    first = client.responses.create(model="answers", input="One")
+    asked = client.responses.input_items.list(first.id).data[0]
+    references = [{"type": "item_reference", "id": item.id} for item in (asked, *first.output)]
+    output = client.responses.compact(model="answers", input=references).output
+    assert [item.content[0].text for item in output[:-1]] == ["One"]
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [

@@ -120,6 +120,32 @@ async def test_files_are_found_wherever_content_is():
     assert items[2].custom_tool_call_output.output.parts.parts[0].HasField("input_text")
 
 
+async def test_what_is_cheap_to_refuse_is_refused_before_any_is_read():
+    item = InputItem()
+    item.message.content.parts.parts.add().input_file.file_data = url(pdf("Hello"))
+    item.message.content.parts.parts.add().input_file.file_id = "file_1"
+    documents = PdfReader()
+    # Nobody reads here: who asks waits for ever.
+    documents._readers = asyncio.Semaphore(0)
+    with pytest.raises(InvalidRequest, match="file_id"):
+        await asyncio.wait_for(FileReader(documents).read([item], "input"), 5)
+
+
+async def test_a_document_that_comes_twice_at_once_is_read_once(monkeypatch):
+    reader = PdfReader()
+    read = []
+
+    async def reading(document: bytes, path: str) -> str:
+        read.append(path)
+        await asyncio.sleep(0)
+        return "text"
+
+    monkeypatch.setattr(reader, "_read", reading)
+    reader._readers = asyncio.Semaphore(1)
+    assert await asyncio.gather(*(reader.text(b"the same", str(i)) for i in range(5))) == ["text"] * 5
+    assert read == ["0"]
+
+
 async def test_the_number_of_files_is_limited():
     item = InputItem()
     for _ in range(MAX_FILES + 1):
