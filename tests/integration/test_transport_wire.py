@@ -313,7 +313,7 @@ async def test_a_server_that_stops_waits_for_what_has_not_been_read():
         await client.receive(lambda: len(client.body(call)) == 10)
         stopping = asyncio.create_task(server.server.stop(0.01, unread_s=10))
         # Longer than other calls are given to end.
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(2.5)
         # h2 as a client knows nothing behind a GOAWAY: what goes on is said and looked at by hand.
         client.send(WindowUpdateFrame(call, window_increment=1000).serialize())
         rest = await client.reader.read()
