@@ -214,14 +214,14 @@ def main() -> int:
     for mutation in MUTATIONS:
         places = (ROOT / mutation.file).read_text().count(mutation.old)
         assert places == 1, f"{mutation.what}: {places} places"
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(failing_tests, MUTATIONS))
     print(f"# Mutation log\n\n{__doc__}\n| Rule | Broken so that | Tests that fail |\n|---|---|---|")
-    for mutation, tests in zip(MUTATIONS, found, strict=True):
-        shown = "<br>".join(f"`{test.rpartition('/')[2]}`" for test in tests[:SHOWN])
-        more = f"<br>and {len(tests) - SHOWN} more" if len(tests) > SHOWN else ""
-        print(f"| {mutation.rule} | {mutation.what} | {shown or 'NONE'}{more} |")
-    unnoticed = sum(not tests for tests in found)
+    unnoticed = 0
+    with ThreadPoolExecutor(2) as pool:
+        for mutation, tests in zip(MUTATIONS, pool.map(failing_tests, MUTATIONS), strict=True):
+            shown = "<br>".join(f"`{test.rpartition('/')[2]}`" for test in tests[:SHOWN])
+            more = f"<br>and {len(tests) - SHOWN} more" if len(tests) > SHOWN else ""
+            print(f"| {mutation.rule} | {mutation.what} | {shown or 'NONE'}{more} |", flush=True)
+            unnoticed += not tests
     print(f"\n{len(MUTATIONS)} mutations, {unnoticed} unnoticed.")
     return 1 if unnoticed else 0
 

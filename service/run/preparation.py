@@ -1,6 +1,7 @@
 """Preparing requests, so many at once: what is done for them before an engine admits or refuses them.
 
-History is read, schemas are compiled, prompts are rendered: work that takes long, and memory.
+History is read, schemas are compiled, prompts are rendered: work that takes long, and memory. Documents take
+longer, and have places of their own, in `files/pdf_reader.py`.
 """
 
 from __future__ import annotations
