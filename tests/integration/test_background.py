@@ -356,7 +356,8 @@ def test_readers_of_a_server_that_is_killed_are_told(flags, elsewhere):
 def test_a_server_that_sleeps_past_its_lease_stops_making_what_another_has_ended(flags, database, elsewhere):
     """Readers of both are told the same, once; a response that nobody has ended goes on."""
     with (
-        start_service(*flags) as service,
+        # As many slots as it makes responses.
+        start_service(*flags, "--slots", "3", "--max-queued-requests", "0") as service,
         start_gateway(service.address) as gateway,
         client_of(gateway) as client,
     ):
@@ -387,7 +388,6 @@ def test_a_server_that_sleeps_past_its_lease_stops_making_what_another_has_ended
         time.sleep(LEASE_S)
         for response, events in zip(made, seen[::2], strict=True):
             assert plain(elsewhere.responses.retrieve(response.id, stream=True)) == events
-        assert "was ended by somebody else" in service.stderr()
         assert client.responses.create(model="short", input="Hi").status == "completed"
 
 
