@@ -17,7 +17,7 @@ from service.errors import InvalidRequest
 from service.files.pdf_reader import MAX_FILE_CHARACTERS, PdfReader
 
 MAX_FILES: Final = 100
-"""Most files of one request, with those of the conversation that it continues."""
+"""Most files of a list of items: of a request's input, and of what it continues."""
 
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w-]+=[^;,]*)*;base64,", re.IGNORECASE)
 _TEXT_TYPES: Final = frozenset(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
-from collections import OrderedDict
 from pathlib import Path
 from typing import Final
 
 from service.errors import InvalidRequest, Overloaded
 from service.files.pdf_text import Outcome
+from service.recent import Recent
 
 MAX_PDF_PAGES: Final = 500
 MAX_PDF_CPU_S: Final = 20
@@ -24,8 +24,8 @@ MAX_AT_ONCE: Final = 2
 """Documents that are read at once."""
 MAX_WAITING: Final = 32
 """Documents that may wait for a reader."""
-_MAX_KEPT_CHARACTERS: Final = 8_000_000
-"""Of the texts that are kept: a conversation brings its documents again with every turn."""
+_MAX_KEPT_BYTES: Final = 8_000_000
+"""Memory of the texts that are kept: a conversation brings its documents again with every turn."""
 # The processor's seconds are limited by the kernel; a busy machine may need several to give one.
 _PATIENCE: Final = 4
 
@@ -38,8 +38,7 @@ class PdfReader:
         self._max_cpu_s = max_cpu_s
         self._readers = asyncio.Semaphore(MAX_AT_ONCE)
         self._waiting = 0
-        self._texts: OrderedDict[bytes, str] = OrderedDict()
-        self._kept_characters = 0
+        self._texts: Recent[bytes, str] = Recent(_MAX_KEPT_BYTES)
 
     async def text(self, document: bytes, path: str) -> str:
         """Return a document's text, page by page.
@@ -50,7 +49,7 @@ class PdfReader:
 
         """
         key = hashlib.sha256(document).digest()
-        if (known := self._known(key)) is not None:
+        if (known := self._texts.get(key)) is not None:
             return known
         if self._waiting >= MAX_WAITING:
             raise Overloaded("Too many documents wait to be read. Try again.", retry_after_s=5)
@@ -61,18 +60,12 @@ class PdfReader:
             self._waiting -= 1
         try:
             # Somebody else may have had it read meanwhile.
-            if (known := self._known(key)) is not None:
+            if (known := self._texts.get(key)) is not None:
                 return known
             text = await self._read(document, path)
         finally:
             self._readers.release()
-        self._keep(key, text)
-        return text
-
-    def _known(self, key: bytes) -> str | None:
-        text = self._texts.get(key)
-        if text is not None:
-            self._texts.move_to_end(key)
+        self._texts.put(key, text, sys.getsizeof(text))
         return text
 
     async def _read(self, document: bytes, path: str) -> str:
@@ -105,15 +98,6 @@ class PdfReader:
                 raise _refused(path, "is not a PDF document that can be read")
             case _:
                 raise _refused(path, f"is a PDF document that cannot be read within {self._max_cpu_s} s")
-
-    def _keep(self, key: bytes, text: str) -> None:
-        if key in self._texts:
-            return
-        self._texts[key] = text
-        self._kept_characters += len(text)
-        while self._kept_characters > _MAX_KEPT_CHARACTERS:
-            _, forgotten = self._texts.popitem(last=False)
-            self._kept_characters -= len(forgotten)
 
 
 def _refused(path: str, what: str) -> InvalidRequest:

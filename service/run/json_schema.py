@@ -13,7 +13,7 @@ import jsonschema_rs
 import orjson
 
 from service.errors import InvalidRequest
-from service.run.recent import Recent
+from service.recent import Recent
 from service.run.schema_work import SchemaWork, TooMuchWork
 
 MAX_SCHEMA_BYTES: Final = 2**18

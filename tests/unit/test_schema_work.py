@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidRequest
+from service.recent import Recent
 from service.run.json_schema import MAX_CHECKS, MAX_PATTERN_BYTES, MAX_SCHEMA_BYTES, json_schema
-from service.run.recent import Recent
 from service.run.schema_work import (
     MAX_CHAIN_LEVELS,
     MAX_CHECKS_AT_ONE_PLACE,
