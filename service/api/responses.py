@@ -183,7 +183,7 @@ class Responses:
     async def _prepare(self, request: CreateResponseRequest, owner: str) -> _Prepared:
         if len(request.input.items.items) > MAX_INPUT_ITEMS:
             raise InvalidRequest(f"input may hold {MAX_INPUT_ITEMS} items at most.", param="input")
-        self._runner.check(request)
+        checked = self._runner.check(request)
         unique = self._new_id()
         check_unique(as_items(request.input))
         async with self._preparation.place():
@@ -201,6 +201,7 @@ class Responses:
             f"resp_{unique}",
             history=history,
             seal=lambda text: self._sealer.seal(owner, "reasoning", text),
+            checked=checked,
         )
         return _Prepared(run, kept)
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.item_pb2 import Input, InputItem, InputItemList
@@ -63,6 +63,13 @@ class StreamSettings:
     limits: RequestLimits
 
 
+class Checked(NamedTuple):
+    """What a request that was checked needs."""
+
+    model: ModelInfo
+    tools: RequestTools
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """A request to be run."""
@@ -74,6 +81,8 @@ class Run:
     """What comes before the request's own input."""
     seal: Callable[[str], str] | None = None
     """Makes a text unreadable to all but the server; needed where reasoning is to be sealed."""
+    checked: Checked | None = None
+    """What `ResponseRunner.check` has found; None where it is still to be asked."""
 
 
 class ResponseRunner:
@@ -113,7 +122,7 @@ class ResponseRunner:
 
         """
         request = run.request
-        model, tools = self._checked(request)
+        model, tools = run.checked or self.check(request)
         async with self._preparation.place():
             promised = await _in_thread(schema_bytes(request, tools), promises, request, tools)
             prompt = await self._prompt(run, model)
@@ -169,22 +178,19 @@ class ResponseRunner:
             ServiceError: the request is refused.
 
         """
-        model, _ = self._checked(run.request)
+        model, _ = run.checked or self.check(run.request)
         async with self._preparation.place():
             return len(await self._prompt(run, model))
 
-    def check(self, request: CreateResponseRequest) -> None:
-        """Check what costs nothing, before anything is read for a request.
+    def check(self, request: CreateResponseRequest) -> Checked:
+        """Check what does not depend on the prompt, before anything is read for a request.
 
         Raises:
             ServiceError: the request is refused.
 
         """
-        self._checked(request)
-
-    def _checked(self, request: CreateResponseRequest) -> tuple[ModelInfo, RequestTools]:
         model = find_model(self._engine, request.model)
-        return model, validate(request, model, self._stream.limits)
+        return Checked(model, validate(request, model, self._stream.limits))
 
     async def _prompt(self, run: Run, model: ModelInfo) -> list[int]:
         size = run.request.ByteSize() + sum(item.ByteSize() for item in run.history)
