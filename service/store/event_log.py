@@ -159,10 +159,10 @@ class EventLog:
         return LogPage(events, over=not is_active and len(events) < PAGE_EVENTS)
 
     async def check_number(self, owner: str, response_id: str, number: int) -> None:
-        """Return where a response has an event of that number, or has had none before it.
+        """Check that a number is not beyond a response's last event; of a response that is gone, any will do.
 
         Raises:
-            InvalidRequest: its last event has a smaller one.
+            InvalidRequest: it is.
 
         """
         last = (
