@@ -5,7 +5,6 @@
     ├── Unauthenticated    the caller's: no key, or a wrong one
     ├── NotFound           the caller's: a named thing does not exist
     ├── Overloaded         nobody's: come back after `retry_after_s`
-    ├── ReaderStalled      the caller's: it has stopped reading its stream
     ├── Unavailable        the server's: shutting down, or its engine is not ready
     └── EngineFailed       the engine's: generation broke; the message is safe to show
 
@@ -64,12 +63,6 @@ class Overloaded(ServiceError):
     def __init__(self, message: str, *, retry_after_s: int = 1) -> None:
         super().__init__(message)
         self.retry_after_s = max(1, retry_after_s)
-
-
-class ReaderStalled(ServiceError):
-    """The client has stopped reading its stream."""
-
-    default_code = "reader_stalled"
 
 
 class Unavailable(ServiceError):

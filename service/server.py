@@ -79,15 +79,12 @@ def create_server(
         max_stall_s=settings.max_stall_s,
         interceptors=interceptors,
     )
-    stall = settings.max_stall_s
     add_ResponsesServiceServicer_to_server(
-        ResponsesServicer(parts.responses, parts.compactor, engine, max_stall_s=stall), server
+        ResponsesServicer(parts.responses, parts.compactor, engine), server
     )
     add_ConversationsServiceServicer_to_server(ConversationsServicer(parts.conversations), server)
     add_OpenAIHttpServiceServicer_to_server(
-        OpenAIHttpServicer(
-            parts.responses, parts.conversations, parts.compactor, engine, parts.drain, max_stall_s=stall
-        ),
+        OpenAIHttpServicer(parts.responses, parts.conversations, parts.compactor, engine, parts.drain),
         server,
     )
     return server

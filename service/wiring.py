@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -125,4 +125,4 @@ def _interval(settings: Settings) -> Interval:
 
 
 def _new_id() -> str:
-    return uuid.uuid4().hex
+    return secrets.token_hex(16)

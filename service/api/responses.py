@@ -77,7 +77,7 @@ class Responses:
 
         """
         # Counted until it is kept, too; the runner counts those in the background.
-        async with self._drain.response():
+        with self._drain.response():
             prepared = await self._prepare(request, owner)
             if request.background:
                 response = await self._start(prepared, owner)
@@ -100,7 +100,7 @@ class Responses:
 
         """
         if request.background:
-            async with self._drain.response():
+            with self._drain.response():
                 return await self._start(await self._prepare(request, owner), owner)
         events: list[ResponseStreamEvent] = []
         async with aclosing(self.stream(request, owner)) as batches:
@@ -138,12 +138,10 @@ class Responses:
                 "without stream.",
                 param="stream",
             )
-        async with (
-            self._drain.counted(),
-            aclosing(self._background.follow(owner, stored.response, after)) as batches,
-        ):
-            async for events in batches:
-                yield events
+        with self._drain.counted():
+            async with aclosing(self._background.follow(owner, stored.response, after)) as batches:
+                async for events in batches:
+                    yield events
 
     async def cancel(self, response_id: str, owner: str) -> Response:
         """End a response that is made in the background, and return it. Raises as `resume`."""
@@ -175,7 +173,7 @@ class Responses:
             ServiceError: the request is refused, as `stream` would.
 
         """
-        async with self._drain.response():
+        with self._drain.response():
             prepared = await self._prepare(request, owner)
             tokens = await self._runner.count_tokens(prepared.run)
         return InputTokenCount(object="response.input_tokens", input_tokens=tokens)

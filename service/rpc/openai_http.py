@@ -33,7 +33,6 @@ from service.api.responses import Responses
 from service.engine.base import Engine
 from service.errors import InvalidRequest
 from service.rpc.auth import owner_of
-from service.rpc.delivery import deliver
 from service.rpc.incoming import read_json
 from service.rpc.models import get_model, list_models
 from service.rpc.query import boolean, number, page
@@ -62,16 +61,12 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
         compactor: Compactor,
         engine: Engine,
         drain: Drain,
-        *,
-        max_stall_s: float,
     ) -> None:
-        """`max_stall_s`: seconds that a client may leave its stream unread."""
         self._responses = responses
         self._conversations = conversations
         self._compactor = compactor
         self._engine = engine
         self._drain = drain
-        self._max_stall_s = max_stall_s
 
     # Responses. The transport takes a coroutine that writes as well as an iterator; the stubs know only that.
 
@@ -211,7 +206,9 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
         self, context: Context, events: AsyncGenerator[list[ResponseStreamEvent], None], after: int = -1
     ) -> None:
         async with aclosing(events) as batches, aclosing(event_bodies(batches, after)) as bodies:
-            await deliver(context, bodies, max_stall_s=self._max_stall_s)
+            async for pieces in bodies:
+                for body in pieces:
+                    await context.write(body)
 
 
 def _document(message: Message) -> HttpBody:

@@ -29,7 +29,6 @@ from service.api.compaction import Compactor
 from service.api.responses import Responses
 from service.engine.base import Engine
 from service.rpc.auth import owner_of
-from service.rpc.delivery import deliver
 from service.rpc.incoming import check_typed
 from service.rpc.models import list_models
 from service.rpc.status import ErrorsAsStatus
@@ -41,14 +40,10 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class ResponsesServicer(ResponsesServiceServicer):
     """Serves ResponsesService."""
 
-    def __init__(
-        self, responses: Responses, compactor: Compactor, engine: Engine, *, max_stall_s: float
-    ) -> None:
-        """`max_stall_s`: seconds that a client may leave its stream unread."""
+    def __init__(self, responses: Responses, compactor: Compactor, engine: Engine) -> None:
         self._responses = responses
         self._compactor = compactor
         self._engine = engine
-        self._max_stall_s = max_stall_s
 
     # The transport takes a coroutine that writes as well as an iterator; the stubs know the latter only.
     async def StreamResponse(  # type: ignore[override]
@@ -63,7 +58,9 @@ class ResponsesServicer(ResponsesServiceServicer):
                 aclosing(self._responses.stream(request, owner_of(context))) as batches,
                 aclosing(warned(batches, request, context)) as told,
             ):
-                await deliver(context, told, max_stall_s=self._max_stall_s)
+                async for events in told:
+                    for event in events:
+                        await context.write(event)
 
     async def CreateResponse(self, request: CreateResponseRequest, context: Context) -> Response:
         """Return a new response whole."""
@@ -89,7 +86,9 @@ class ResponsesServicer(ResponsesServiceServicer):
             ErrorsAsStatus(context),
             aclosing(self._responses.resume(request.response_id, owner_of(context), after)) as batches,
         ):
-            await deliver(context, batches, max_stall_s=self._max_stall_s)
+            async for events in batches:
+                for event in events:
+                    await context.write(event)
 
     async def CancelResponse(self, request: CancelResponseRequest, context: Context) -> Response:
         """End a background response."""

@@ -24,11 +24,11 @@ from service.errors import (
     InvalidRequest,
     NotFound,
     Overloaded,
-    ReaderStalled,
     ServiceError,
     Unauthenticated,
     Unavailable,
 )
+from service.transport.faults import Refused
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +44,6 @@ _CODES: Final[Mapping[type[ServiceError], tuple[grpc.StatusCode, str]]] = {
     Unauthenticated: (grpc.StatusCode.UNAUTHENTICATED, "invalid_request_error"),
     NotFound: (grpc.StatusCode.NOT_FOUND, "invalid_request_error"),
     Overloaded: (grpc.StatusCode.RESOURCE_EXHAUSTED, "rate_limit_error"),
-    # In the middle of a stream: over HTTP nothing can tell any more, the connection breaks off.
-    ReaderStalled: (grpc.StatusCode.RESOURCE_EXHAUSTED, "invalid_request_error"),
     Unavailable: (grpc.StatusCode.UNAVAILABLE, "server_error"),
     EngineFailed: (grpc.StatusCode.INTERNAL, "server_error"),
 }
@@ -56,8 +54,8 @@ _INTERNAL: Final = EngineFailed("The server had an internal error. Try again.")
 class ErrorsAsStatus:
     """An async context that aborts the call with the right status when its block raises.
 
-    Cancellation passes. What is not a ServiceError is a bug: it is logged with its traceback, and the caller
-    is told nothing of it.
+    Cancellation passes, and what the transport has to say. What else is not a ServiceError is a bug: it is
+    logged with its traceback, and the caller is told nothing of it.
     """
 
     def __init__(self, context: grpc.aio.ServicerContext[Any, Any]) -> None:
@@ -69,7 +67,7 @@ class ErrorsAsStatus:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None or not isinstance(error, Exception) or isinstance(error, grpc.aio.AbortError):
+        if not isinstance(error, Exception) or isinstance(error, grpc.aio.AbortError | Refused):
             return
         told = as_told(error)
         code, _ = _CODES[type(told)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from service.errors import Unavailable
 
@@ -27,19 +27,19 @@ class Drain:
         if self._stopping:
             raise Unavailable("The server is stopping: try again, elsewhere or later.")
 
-    @asynccontextmanager
-    async def response(self) -> AsyncGenerator[None, None]:
+    @contextmanager
+    def response(self) -> Generator[None, None, None]:
         """Count one response for as long as it runs, unless new ones are refused.
 
         Raises:
             Unavailable: the server is stopping.
         """
         self.check_open()
-        async with self.counted():
+        with self.counted():
             yield
 
-    @asynccontextmanager
-    async def counted(self) -> AsyncGenerator[None, None]:
+    @contextmanager
+    def counted(self) -> Generator[None, None, None]:
         """Count what is to be waited for, such as what belongs to a response that has been let in."""
         self._running += 1
         self._idle.clear()

@@ -82,8 +82,9 @@ async def flushing(chunks: AsyncIterator[TokenChunk], policy: FlushPolicy) -> As
     try:
         yield buffer
     finally:
-        pump.cancel()
-        await asyncio.wait([pump])
+        if not pump.done():
+            pump.cancel()
+            await asyncio.wait([pump])
         buffer.cancel_timers()
 
 

@@ -141,7 +141,7 @@ class ResponseRunner:
             promised,
         )
         # A server that stops waits until the last event has been kept, too.
-        async with self._drain.counted():
+        with self._drain.counted():
             async with (
                 self._engine.generate(generation) as chunks,
                 flushing(chunks, self._policy(request)) as flushes,

@@ -38,12 +38,16 @@ class Link(Protocol):
 class Call(PlainContext):
     """One RPC. It has ended once its status stands; what is written before that is still sent."""
 
-    def __init__(self, link: Link, stream_id: int, head: RequestHead, incoming: Incoming) -> None:
+    def __init__(
+        self, link: Link, stream_id: int, head: RequestHead, incoming: Incoming, max_stall_s: float
+    ) -> None:
+        """`max_stall_s`: seconds that the client may leave the response unread."""
         self.stream_id = stream_id
         self.path = head.path
         self.incoming = incoming
         self.outgoing = Outgoing()
         self._link = link
+        self._max_stall_s = max_stall_s
         self._metadata = head.metadata
         self._deserialize: Callable[[bytes], Any] | None = None
         self._serialize: Callable[[Any], bytes] | None = None
@@ -114,9 +118,11 @@ class Call(PlainContext):
         if self._unwinding is not None and not self._unwinding.done():
             self._unwinding.set_result(None)
 
-    async def sent(self, max_stall_s: float) -> None:
-        """Wait until the client has been sent all of an ended call, or has read nothing for `max_stall_s`."""
-        if not await self.outgoing.completion(max_stall_s):
+    async def sent(self) -> None:
+        """Wait until the client has been sent all of an ended call, or has stalled."""
+        # Mostly all of it goes with this turn of the loop, and no stall need be looked for.
+        await asyncio.sleep(0)
+        if not await self.outgoing.completion(self._max_stall_s):
             self._link.abandon(self)
 
     def _cancel(self) -> None:
@@ -147,9 +153,13 @@ class Call(PlainContext):
 
         Raises:
             grpc.aio.UsageError: the call has ended.
+            Refused: the client has stalled.
         """
-        if self.outgoing.waiting_bytes > HELD_BYTES:
-            await self.outgoing.room()
+        if self.outgoing.waiting_bytes > HELD_BYTES and not await self.outgoing.room(self._max_stall_s):
+            raise Refused(
+                Code.RESOURCE_EXHAUSTED,
+                f"The client has read nothing for {self._max_stall_s:g} s: read faster, or ask for less.",
+            )
         if self._has_ended:
             raise grpc.aio.UsageError("The call has ended.")
         data = self._serialize(message) if self._serialize is not None else message

@@ -45,6 +45,7 @@ class Host(Protocol):
     """What a connection knows of its server."""
 
     max_request_bytes: int
+    max_stall_s: float
 
     def joined(self, connection: Connection) -> None:
         """A connection is made."""
@@ -220,7 +221,7 @@ class Connection(asyncio.Protocol):
             self._http2.answer(stream_id, [*response_head(), *trailers(refused.code, refused.message)])
         else:
             incoming = Incoming(reader, partial(self._http2.acknowledge_received_data, stream_id=stream_id))
-            self._calls[stream_id] = call = Call(self, stream_id, head, incoming)
+            self._calls[stream_id] = call = Call(self, stream_id, head, incoming, self._host.max_stall_s)
             self._host.start_call(call, tuple(islice(self._unwinding, _AWAITED_HANDLERS)))
 
     def _feed(self, event: events.DataReceived) -> None:

@@ -27,13 +27,11 @@ async def serve(
     call: Call,
     find: Callable[[Call], Awaitable[Handler | None]],
     cancelled: Collection[asyncio.Future[None]],
-    max_stall_s: float,
 ) -> None:
     """Handle a call from its request to the last byte of its response.
 
     `find` gives the handler of the call's method, or None where there is no such method; `cancelled` are this
-    client's handlers that have been cancelled and have not let go yet. `max_stall_s`: seconds that a client
-    may leave the last of a response unread.
+    client's handlers that have been cancelled and have not let go yet.
     """
     try:
         if cancelled:
@@ -59,7 +57,7 @@ async def serve(
         call.end(Code.UNKNOWN, "The server had an internal error.")
     finally:
         call.unwound()
-    await call.sent(max_stall_s)
+    await call.sent()
 
 
 async def _answer(call: Call, handler: Handler) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from service.transport.framing import framed
@@ -21,11 +22,10 @@ class Outgoing:
         """Header fields to send first, or None once they are sent, or where the trailers are all there is."""
         self.trailers: list[Field] | None = None
         """Header fields to send last; None while the response goes on."""
-        self.taken_bytes = 0
-        """How many bytes of messages have been taken to be sent so far."""
         self.is_complete = False
         """Whether all of it has been sent, or never will be."""
         self._messages = bytearray()
+        self._taken_bytes = 0
         self._news = asyncio.Event()
 
     @property
@@ -45,7 +45,7 @@ class Outgoing:
         else:
             taken = bytes(self._messages)
             self._messages.clear()
-        self.taken_bytes += len(taken)
+        self._taken_bytes += len(taken)
         if len(self._messages) <= HELD_BYTES:
             self._news.set()
         return taken
@@ -56,21 +56,23 @@ class Outgoing:
         self._messages.clear()
         self._news.set()
 
-    async def room(self) -> None:
-        """Wait while more than HELD_BYTES wait to be sent."""
-        while len(self._messages) > HELD_BYTES:
-            self._news.clear()
-            await self._news.wait()
+    async def room(self, max_stall_s: float) -> bool:
+        """Wait while more than HELD_BYTES wait; return False when none could be sent for `max_stall_s`."""
+        return await self._waited(lambda: len(self._messages) <= HELD_BYTES, max_stall_s)
 
-    async def completion(self, stall_s: float) -> bool:
-        """Wait until all is sent; return False when nothing of it could be sent for `stall_s` seconds."""
-        while not self.is_complete:
-            before = len(self._messages)
+    async def completion(self, max_stall_s: float) -> bool:
+        """Wait until all is sent; return False when nothing of it could be sent for `max_stall_s` seconds."""
+        return await self._waited(lambda: self.is_complete, max_stall_s)
+
+    async def _waited(self, is_over: Callable[[], bool], max_stall_s: float) -> bool:
+        while not is_over():
+            before = self._taken_bytes
             self._news.clear()
             try:
-                async with asyncio.timeout(stall_s):
+                async with asyncio.timeout(max_stall_s):
                     await self._news.wait()
             except TimeoutError:
-                if len(self._messages) == before:
+                # A large message, and a client that reads it slowly, is no stall.
+                if self._taken_bytes == before:
                     return False
         return True

@@ -48,13 +48,13 @@ class Server(grpc.aio.Server):
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> None:
         """Limits: bytes of the largest request message, calls of all connections together, and seconds that a
-        client may leave the last of a response unread.
+        client may leave a response unread.
 
         `interceptors`: asked for every call, the first of them first.
         """
         self.max_request_bytes = max_request_bytes
+        self.max_stall_s = max_stall_s
         self._max_concurrent_calls = max_concurrent_calls
-        self._max_stall_s = max_stall_s
         self._handlers: dict[str, Handler] = {}
         self._generic: list[grpc.GenericRpcHandler] = []
         self._sockets: list[socket.socket] = []
@@ -177,7 +177,7 @@ class Server(grpc.aio.Server):
 
     def start_call(self, call: Call, cancelled: Collection[asyncio.Future[None]]) -> None:
         """Handle a call in a task of its own."""
-        task = call.run(serve(call, self._handler_of, cancelled, self._max_stall_s))
+        task = call.run(serve(call, self._handler_of, cancelled))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
