@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 from google.protobuf.descriptor import FieldDescriptor
 
@@ -17,6 +17,7 @@ from service.errors import InvalidRequest
 from service.wire import json_shape, json_text
 from service.wire.json_mismatch import Mismatch, key_path
 from service.wire.json_shape import UNKNOWN_MEMBER, Array, Bare, Field, Object, Tagged
+from service.wire.per_type import PerType, remembered
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -26,33 +27,8 @@ Check: TypeAlias = Callable[[Any], None]
 """Looks at a message, or at one value of a field. Mismatch: it has no JSON."""
 
 
-def build_check(message_class: type[Message]) -> Check:
-    """Build the check of a message type and of all that it holds."""
-    return _Checks().of(cast("Descriptor", message_class.DESCRIPTOR)).check
-
-
-class _Later:
-    """A message type's check, which others may hold before it is built: messages can hold themselves."""
-
-    __slots__ = ("check",)
-    check: Check
-
-    def __call__(self, message: Any) -> None:
-        self.check(message)
-
-
-class _Checks:
-    def __init__(self) -> None:
-        self._by_type: dict[Descriptor, _Later] = {}
-
-    def of(self, message: Descriptor) -> _Later:
-        known = self._by_type.get(message)
-        if known is None:
-            known = self._by_type[message] = _Later()
-            known.check = self._build(message)
-        return known
-
-    def _build(self, message: Descriptor) -> Check:
+class _Checks(PerType[Check]):
+    def build(self, message: Descriptor) -> Check:
         match json_shape.shape_of(message):
             case Object(fields):
                 return self._fields(fields)
@@ -182,3 +158,7 @@ def _raw(text: str) -> None:
     except InvalidRequest as error:
         problem = error.message.removeprefix("The body ").removesuffix(".")
         raise Mismatch(f"must be JSON text: it {problem}", "invalid_value") from None
+
+
+check_of: Final = remembered(_Checks)
+"""Returns the check of a message type, which is built when it is first asked for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 from google.protobuf.descriptor import FieldDescriptor
 
@@ -11,6 +11,7 @@ from service.wire import json_shape, json_text
 from service.wire.json_mismatch import KINDS, Mismatch, expected, key_path, not_one_of
 from service.wire.json_shape import DEFAULT_TAG, INTEGER_RANGES, TYPE_KEY, Array, Bare, Field, Object, Tagged
 from service.wire.json_text import DigitsNeeded, JsonValue, Number
+from service.wire.per_type import PerType, remembered
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -24,33 +25,8 @@ Scalar: TypeAlias = Callable[[Any], Any]
 """Reads a JSON value as a field's scalar. Mismatch: it is not one."""
 
 
-def build_decoder(message_class: type[Message]) -> Reader:
-    """Build the decoder of a message type and of all that it holds."""
-    return _Decoders().of(cast("Descriptor", message_class.DESCRIPTOR)).read
-
-
-class _Later:
-    """A message type's decoder, which others may hold before it is built: messages can hold themselves."""
-
-    __slots__ = ("read",)
-    read: Reader
-
-    def __call__(self, message: Any, value: JsonValue) -> None:
-        self.read(message, value)
-
-
-class _Decoders:
-    def __init__(self) -> None:
-        self._by_type: dict[Descriptor, _Later] = {}
-
-    def of(self, message: Descriptor) -> _Later:
-        known = self._by_type.get(message)
-        if known is None:
-            known = self._by_type[message] = _Later()
-            known.read = self._build(message)
-        return known
-
-    def _build(self, message: Descriptor) -> Reader:
+class _Decoders(PerType[Reader]):
+    def build(self, message: Descriptor) -> Reader:
         match json_shape.shape_of(message):
             case Object() as shape:
                 return self._object(shape)
@@ -262,3 +238,7 @@ def _enum(numbers: dict[str, int]) -> Scalar:
         return number
 
     return read
+
+
+decoder_of: Final = remembered(_Decoders)
+"""Returns the decoder of a message type, which is built when it is first asked for."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 from google.protobuf.descriptor import FieldDescriptor
 
 from service.wire import json_shape, json_text
 from service.wire.json_shape import TYPE_KEY, UNKNOWN_MEMBER, Array, Bare, Field, Object, Tagged
+from service.wire.per_type import PerType, remembered
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -25,33 +26,8 @@ _MAX_EXACT_INTEGER = 2.0**53
 """Beyond it every double is integral; printing its digits would say more than it knows."""
 
 
-def build_encoder(message_class: type[Message]) -> Encoder:
-    """Build the encoder of a message type and of all that it holds."""
-    return _Encoders().of(cast("Descriptor", message_class.DESCRIPTOR)).encode
-
-
-class _Later:
-    """A message type's encoder, which others may hold before it is built: messages can hold themselves."""
-
-    __slots__ = ("encode",)
-    encode: Encoder
-
-    def __call__(self, message: Any) -> Any:
-        return self.encode(message)
-
-
-class _Encoders:
-    def __init__(self) -> None:
-        self._by_type: dict[Descriptor, _Later] = {}
-
-    def of(self, message: Descriptor) -> _Later:
-        known = self._by_type.get(message)
-        if known is None:
-            known = self._by_type[message] = _Later()
-            known.encode = self._build(message)
-        return known
-
-    def _build(self, message: Descriptor) -> Encoder:
+class _Encoders(PerType[Encoder]):
+    def build(self, message: Descriptor) -> Encoder:
         match json_shape.shape_of(message):
             case Object() as shape:
                 return self._object(shape)
@@ -237,3 +213,7 @@ def _double(field: Field) -> Encoder:
         return value
 
     return convert
+
+
+encoder_of: Final = remembered(_Encoders)
+"""Returns the encoder of a message type, which is built when it is first asked for."""

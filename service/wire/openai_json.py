@@ -22,19 +22,15 @@ from typing import TYPE_CHECKING, TypeVar
 import orjson
 
 from service.wire import json_text
-from service.wire.json_check import Check, build_check
-from service.wire.json_decoder import Reader, build_decoder
-from service.wire.json_encoder import Encoder, build_encoder
+from service.wire.json_check import check_of
+from service.wire.json_decoder import decoder_of
+from service.wire.json_encoder import encoder_of
 from service.wire.json_mismatch import Mismatch
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 _M = TypeVar("_M", bound="Message")
-
-_encoders: dict[type[Message], Encoder] = {}
-_decoders: dict[type[Message], Reader] = {}
-_checks: dict[type[Message], Check] = {}
 
 
 def encode(message: Message) -> bytes:
@@ -46,11 +42,7 @@ def encode(message: Message) -> bytes:
             to be looked at by `check` first.
 
     """
-    message_class = type(message)
-    encoder = _encoders.get(message_class)
-    if encoder is None:
-        encoder = _encoders[message_class] = build_encoder(message_class)
-    return orjson.dumps(encoder(message))
+    return orjson.dumps(encoder_of(type(message))(message))
 
 
 def decode(message_class: type[_M], data: bytes) -> _M:
@@ -64,9 +56,7 @@ def decode(message_class: type[_M], data: bytes) -> _M:
             (`invalid_value`). `param` is the value's path; the message never holds the value.
 
     """
-    decoder = _decoders.get(message_class)
-    if decoder is None:
-        decoder = _decoders[message_class] = build_decoder(message_class)
+    decoder = decoder_of(message_class)
     value = json_text.parse(data)
     try:
         try:
@@ -85,11 +75,7 @@ def check(message: Message) -> None:
         InvalidRequest: it has no JSON, or raw text of too much; `param` is the path in JSON.
 
     """
-    message_class = type(message)
-    checking = _checks.get(message_class)
-    if checking is None:
-        checking = _checks[message_class] = build_check(message_class)
     try:
-        checking(message)
+        check_of(type(message))(message)
     except Mismatch as mismatch:
         raise mismatch.as_error() from None

@@ -16,7 +16,7 @@ from openresponses.v1 import event_pb2, item_pb2, response_pb2, service_pb2, too
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from service.errors import InvalidRequest
-from service.wire.json_decoder import build_decoder
+from service.wire.json_decoder import decoder_of
 from service.wire.json_mismatch import Mismatch
 from service.wire.json_shape import Tagged, shape_of
 from service.wire.json_text import parse_exactly
@@ -171,7 +171,7 @@ def exactly(body: bytes) -> service_pb2.CreateResponseRequest:
     return message
 
 
-read_exactly = build_decoder(service_pb2.CreateResponseRequest)
+read_exactly = decoder_of(service_pb2.CreateResponseRequest)
 
 
 def told(error: InvalidRequest) -> tuple[str, str | None]:
