@@ -61,7 +61,7 @@ class Compactor:
         """
         _check(request)
         unique = self._new_id()
-        async with self._preparation.place():
+        async with self._preparation:
             history = await self._context.history(request, owner)
             await self._context.resolve_references(request, owner)
         spoken = [item for item in (*history, *with_ids(_given(request), unique)) if _is_users(item)]

@@ -184,7 +184,7 @@ class Responses:
         checked = self._runner.check(request)
         unique = self._new_id()
         check_unique(as_items(request.input))
-        async with self._preparation.place():
+        async with self._preparation:
             history = await self._context.history(request, owner)
             await self._context.resolve_references(request, owner)
             kept = with_ids(as_items(request.input), unique) if is_kept(request) else []

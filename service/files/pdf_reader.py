@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from service.errors import InvalidRequest, Overloaded
+from service.errors import InvalidRequest
 from service.files.pdf_text import Outcome
+from service.places import Places
 from service.recent import Recent
 
 MAX_PDF_PAGES: Final = 500
@@ -36,8 +37,7 @@ class PdfReader:
     def __init__(self, *, max_cpu_s: int = MAX_PDF_CPU_S) -> None:
         """`max_cpu_s`: seconds of the processor that a document may take."""
         self._max_cpu_s = max_cpu_s
-        self._readers = asyncio.Semaphore(MAX_AT_ONCE)
-        self._waiting = 0
+        self._places = Places(MAX_AT_ONCE, MAX_WAITING, "documents wait to be read", retry_after_s=5)
         self._texts: Recent[bytes, str] = Recent(_MAX_KEPT_BYTES)
 
     async def text(self, document: bytes, path: str) -> str:
@@ -51,20 +51,11 @@ class PdfReader:
         key = hashlib.sha256(document).digest()
         if (known := self._texts.get(key)) is not None:
             return known
-        if self._waiting >= MAX_WAITING:
-            raise Overloaded("Too many documents wait to be read. Try again.", retry_after_s=5)
-        self._waiting += 1
-        try:
-            await self._readers.acquire()
-        finally:
-            self._waiting -= 1
-        try:
+        async with self._places:
             # Somebody else may have had it read meanwhile.
             if (known := self._texts.get(key)) is not None:
                 return known
             text = await self._read(document, path)
-        finally:
-            self._readers.release()
         self._texts.put(key, text, sys.getsizeof(text))
         return text
 

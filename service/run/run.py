@@ -7,12 +7,11 @@ with exactly one terminal event. An empty batch says that nothing has happened f
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import Final, NamedTuple
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.item_pb2 import Input, InputItem, InputItemList
@@ -24,6 +23,7 @@ from service.dialect.callable_tools import RequestTools
 from service.engine.base import Engine, GenerationRequest, Guidance, ModelInfo, find_model
 from service.errors import InvalidRequest, ServiceError
 from service.items import as_items
+from service.long_work import LONG_BYTES, in_thread_if_long
 from service.run.builder import ResponseBuilder
 from service.run.calls import CallReader
 from service.run.drain import Drain
@@ -39,11 +39,6 @@ from service.run.validation import SEALED_REASONING, RequestLimits, guidance, to
 
 _ROOM_SHARE: Final = 8
 """Of the context, this part is left for the output where a truncated request does not say how much."""
-_LONG_BYTES: Final = 65_536
-"""From here on prompts are rendered and schemas compiled in a thread."""
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
@@ -123,8 +118,8 @@ class ResponseRunner:
         """
         request = run.request
         model, tools = run.checked or self.check(request)
-        async with self._preparation.place():
-            promised = await _in_thread(schema_bytes(request, tools), promises, request, tools)
+        async with self._preparation:
+            promised = await in_thread_if_long(schema_bytes(request, tools), promises, request, tools)
             prompt = await self._prompt(run, model)
         response = opened_response(request, model, response_id=run.response_id, created_at=int(self._clock()))
         generation = self._generation(request, model, prompt, response.id, guidance(tools, promised.answer))
@@ -162,7 +157,7 @@ class ResponseRunner:
                         if events := builder.take():
                             yield events
                     # What is promised has to be checked.
-                    await _in_thread(_LONG_BYTES if promised.has_schemas else 0, turn.end)
+                    await in_thread_if_long(LONG_BYTES if promised.has_schemas else 0, turn.end)
                 except ServiceError as fault:
                     _log.error("response %s failed: %s", response.id, fault.message)
                     turn.fail(fault.message)
@@ -179,7 +174,7 @@ class ResponseRunner:
 
         """
         model, _ = run.checked or self.check(run.request)
-        async with self._preparation.place():
+        async with self._preparation:
             return len(await self._prompt(run, model))
 
     def check(self, request: CreateResponseRequest) -> Checked:
@@ -194,7 +189,7 @@ class ResponseRunner:
 
     async def _prompt(self, run: Run, model: ModelInfo) -> list[int]:
         size = run.request.ByteSize() + sum(item.ByteSize() for item in run.history)
-        return await _in_thread(size, self._rendered, run, model)
+        return await in_thread_if_long(size, self._rendered, run, model)
 
     def _rendered(self, run: Run, model: ModelInfo) -> list[int]:
         request, window = run.request, model.context_window_tokens
@@ -255,10 +250,3 @@ class ResponseRunner:
             silence_s=default.silence_s,
             max_waiting_tokens=default.max_waiting_tokens,
         )
-
-
-async def _in_thread(size_bytes: int, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Do work that takes tenths of a second where its input is long: other streams go on meanwhile."""
-    if size_bytes < _LONG_BYTES:
-        return work(*args, **kwargs)
-    return await asyncio.to_thread(work, *args, **kwargs)

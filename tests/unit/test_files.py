@@ -11,7 +11,8 @@ from openresponses.v1.item_pb2 import InputItem
 
 from service.errors import InvalidRequest, Overloaded
 from service.files.file_reader import MAX_FILES, FileReader
-from service.files.pdf_reader import MAX_FILE_CHARACTERS, PdfReader
+from service.files.pdf_reader import MAX_FILE_CHARACTERS, MAX_WAITING, PdfReader
+from service.places import Places
 
 
 def url(data: bytes, media_type: str = "text/plain") -> str:
@@ -126,7 +127,7 @@ async def test_what_is_cheap_to_refuse_is_refused_before_any_is_read():
     item.message.content.parts.parts.add().input_file.file_id = "file_1"
     documents = PdfReader()
     # Nobody reads here: who asks waits for ever.
-    documents._readers = asyncio.Semaphore(0)
+    documents._places = Places(0, 1, "wait")
     with pytest.raises(InvalidRequest, match="file_id"):
         await asyncio.wait_for(FileReader(documents).read([item], "input"), 5)
 
@@ -141,7 +142,7 @@ async def test_a_document_that_comes_twice_at_once_is_read_once(monkeypatch):
         return "text"
 
     monkeypatch.setattr(reader, "_read", reading)
-    reader._readers = asyncio.Semaphore(1)
+    reader._places = Places(1, 5, "wait")
     assert await asyncio.gather(*(reader.text(b"the same", str(i)) for i in range(5))) == ["text"] * 5
     assert read == ["0"]
 
@@ -172,18 +173,19 @@ async def test_documents_that_were_read_lately_are_remembered():
     hello = pdf("Hello")
     first = await reader.text(hello, "x")
     # Nobody is left to read: what it says can only come from memory.
-    reader._readers = asyncio.Semaphore(0)
+    reader._places = Places(0, 1, "wait")
     assert await reader.text(hello, "x") == first
 
 
 async def test_only_so_many_documents_may_wait():
     reader = PdfReader()
-    reader._readers = asyncio.Semaphore(0)
-    waiting = [asyncio.create_task(reader.text(str(i).encode(), "x")) for i in range(32)]
+    reader._places = Places(0, MAX_WAITING, "documents wait")
+    waiting = [asyncio.create_task(reader.text(str(i).encode(), "x")) for i in range(MAX_WAITING)]
     await asyncio.sleep(0)
-    with pytest.raises(Overloaded):
+    with pytest.raises(Overloaded, match=f"{MAX_WAITING} documents wait"):
         await reader.text(b"one more", "x")
     for task in waiting:
         task.cancel()
     await asyncio.wait(waiting)
-    assert reader._waiting == 0
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reader.text(b"one more", "x"), 0.01)

@@ -15,7 +15,8 @@ from service.dialect.harmony.dialect import HarmonyDialect
 from service.engine.llama_runtime import LlamaRuntime
 from service.engine.scripted import ScriptedEngine
 from service.errors import InvalidRequest, NotFound, Overloaded, Unavailable
-from service.rpc.incoming import LARGE_BYTES, read_json
+from service.long_work import LONG_BYTES
+from service.rpc.incoming import read_json
 from service.run import run as run_module
 from service.run.drain import Drain
 from service.run.interval import Interval
@@ -44,7 +45,7 @@ def test_places_are_never_more_than_there_are(steps):
         async def prepare() -> None:
             nonlocal refused
             try:
-                async with preparation.place():
+                async with preparation:
                     inside.append(leave := asyncio.Event())
                     try:
                         assert len(inside) <= 2
@@ -73,7 +74,7 @@ def test_places_are_never_more_than_there_are(steps):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        async with preparation.place(), preparation.place():
+        async with preparation, preparation:
             pass
 
     asyncio.run(play())
@@ -131,7 +132,7 @@ async def test_a_schema_that_explodes_is_refused_by_name(tmp_path):
 async def test_prompts_are_rendered_in_places(tmp_path):
     preparation = Preparation(max_at_once=1, max_waiting=0)
     runner = runner_of(tmp_path, preparation)
-    async with preparation.place():
+    async with preparation:
         with pytest.raises(Overloaded):
             await first(runner, run_of())
         with pytest.raises(Overloaded):
@@ -143,7 +144,7 @@ async def test_prompts_are_rendered_in_places(tmp_path):
     await events.aclose()
 
 
-@pytest.mark.parametrize(("size_bytes", "threads"), [(LARGE_BYTES - 1, 0), (LARGE_BYTES, 1)])
+@pytest.mark.parametrize(("size_bytes", "threads"), [(LONG_BYTES - 1, 0), (LONG_BYTES, 1)])
 async def test_large_bodies_are_read_in_a_thread(size_bytes, threads, monkeypatch):
     used = []
 
