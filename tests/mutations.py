@@ -31,6 +31,7 @@ CONNECTION = "service/transport/connection.py"
 TURNS_OF_CALLS = "service/transport/turns.py"
 RPC = "service/transport/call.py"
 INCOMING = "service/transport/incoming.py"
+OUTGOING = "service/transport/outgoing.py"
 HANDLERS = "service/transport/handlers.py"
 CUSTOM = "service/run/custom_input.py"
 SPLITTERS = (
@@ -49,8 +50,9 @@ TURNS = (
     *("tests/property/test_custom_input.py", "tests/property/test_truncation.py"),
     *("tests/integration/test_tools.py", "tests/integration/test_continuity.py"),
 )
+PLACES = ("tests/unit/test_preparation.py", "tests/unit/test_files.py")
 TRANSPORT = (
-    *("tests/unit/test_framing.py", "tests/unit/test_headers.py"),
+    *("tests/unit/test_framing.py", "tests/unit/test_headers.py", "tests/unit/test_outgoing.py"),
     *("tests/integration/test_transport.py", "tests/integration/test_transport_wire.py"),
     "--maxfail=4",
 )
@@ -160,8 +162,11 @@ MUTATIONS = [
     Mutation("Format", "an answer is not checked", PROMISES, "if fault := self._answer_fault(item):", "if fault := None:", TURNS),
     Mutation("Reasoning", "hidden thoughts are shown", "service/run/builder.py", "hides_reasoning=not self._show_reasoning,", "hides_reasoning=False,", TURNS),
     Mutation("Truncation", "outputs stay without their calls", "service/run/truncation.py", "and _call_id(item) in calls", "and False", TURNS),
+    Mutation("Places", "any number may wait", "service/places.py", "if self._places.locked() and self._waiting >= self._max_waiting:", "if False:", PLACES),
+    Mutation("Places", "who gives up waiting leaves a gap", "service/places.py", "        finally:\n            self._waiting -= 1", "        except ZeroDivisionError:\n            self._waiting -= 1", PLACES),
+    Mutation("Places", "a place is not given back", "service/places.py", "        self._places.release()", "        pass", PLACES),
     Mutation("Transport", "a message is sent at once, not with its turn", RPC, "        self.outgoing.add(data)\n        self._link.ready(self)", "        self.outgoing.add(data)\n        self._link.ready(self)\n        self._link._flush()", TRANSPORT),
-    Mutation("Transport", "a call may hold any amount", RPC, "if self.outgoing.waiting_bytes > HELD_BYTES:", "if False:", TRANSPORT),
+    Mutation("Transport", "a call may hold any amount", RPC, "if self.outgoing.waiting_bytes > HELD_BYTES and", "if False and", TRANSPORT),
     Mutation("Transport", "what the transport holds has no limit", CONNECTION, "            if self._may_write:\n", "            if True:\n", TRANSPORT),
     Mutation("Transport", "answers to a client that does not read have no limit", CONNECTION, "                transport.pause_reading()", "                pass", TRANSPORT),
     Mutation("Transport", "a large message needs no framing limit", FRAMING, "if length > self._max_bytes:", "if False:", TRANSPORT),
@@ -182,6 +187,8 @@ MUTATIONS = [
     Mutation("Transport", "deadlines are left to the client", RPC, "        if head.timeout_s is not None:", "        if False:", TRANSPORT),
     Mutation("Transport", "the next call does not wait for a cancelled one", HANDLERS, "        if cancelled:", "        if False:", TRANSPORT),
     Mutation("Transport", "a response that nobody fetches is kept", RPC, "            self._link.abandon(self)", "            pass", TRANSPORT),
+    Mutation("Transport", "who reads nothing is waited for", OUTGOING, "if self._taken_bytes == before:", "if False:", TRANSPORT),
+    Mutation("Transport", "who reads slowly is cut off", OUTGOING, "if self._taken_bytes == before:", "if True:", TRANSPORT),
     Mutation("Transport", "a bug is told to the client", HANDLERS, 'call.end(Code.UNKNOWN, "The server had an internal error.")', "call.end(Code.UNKNOWN, str(error))", TRANSPORT),
     Mutation("Transport", "unary calls take any number of messages", RPC, "if request is grpc.aio.EOF or await self.incoming.read() is not None:", "if request is grpc.aio.EOF:", TRANSPORT),
     Mutation("Transport", "header fields are not checked", HEADERS, "        _check_field(name, value)\n", "", TRANSPORT),
