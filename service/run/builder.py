@@ -16,31 +16,11 @@ They gather in an outbox until `take()`. Sequence numbers are given out in one p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from openresponses.v1.content_pb2 import Logprob
-from openresponses.v1.event_pb2 import (
-    ResponseCompletedEvent,
-    ResponseContentPartAddedEvent,
-    ResponseContentPartDoneEvent,
-    ResponseCreatedEvent,
-    ResponseCustomToolCallInputDeltaEvent,
-    ResponseCustomToolCallInputDoneEvent,
-    ResponseFailedEvent,
-    ResponseFunctionCallArgumentsDeltaEvent,
-    ResponseFunctionCallArgumentsDoneEvent,
-    ResponseIncompleteEvent,
-    ResponseInProgressEvent,
-    ResponseOutputItemAddedEvent,
-    ResponseOutputItemDoneEvent,
-    ResponseQueuedEvent,
-    ResponseReasoningTextDeltaEvent,
-    ResponseReasoningTextDoneEvent,
-    ResponseStreamEvent,
-    ResponseTextDeltaEvent,
-    ResponseTextDoneEvent,
-)
-from openresponses.v1.response_pb2 import IncompleteDetails, Response, ResponseError, Usage
+from openresponses.v1.event_pb2 import ResponseStreamEvent
+from openresponses.v1.response_pb2 import Response, ResponseError, Usage
 from openresponses.v1.status_pb2 import (
     ITEM_STATUS_COMPLETED,
     ITEM_STATUS_IN_PROGRESS,
@@ -56,12 +36,16 @@ from openresponses.v1.status_pb2 import (
 from service.dialect.base import Kind, MessageEnd, MessageStart, MessageText, Segment
 from service.run.open_item import OpenItem
 
-_Delta = (
-    ResponseTextDeltaEvent
-    | ResponseReasoningTextDeltaEvent
-    | ResponseFunctionCallArgumentsDeltaEvent
-    | ResponseCustomToolCallInputDeltaEvent
-)
+
+class _OfItem(Protocol):
+    """What the events of an item have in common."""
+
+    item_id: str
+    output_index: int
+
+
+class _Delta(_OfItem, Protocol):
+    delta: str
 
 
 class ResponseBuilder:
@@ -95,17 +79,17 @@ class ResponseBuilder:
 
     def start(self) -> None:
         """Open the stream."""
-        self._emit("response.created", created=ResponseCreatedEvent(response=self.response))
+        self._event("response.created").created.response.CopyFrom(self.response)
         if self.response.status == RESPONSE_STATUS_QUEUED:
-            self._emit("response.queued", queued=ResponseQueuedEvent(response=self.response))
+            self._event("response.queued").queued.response.CopyFrom(self.response)
         else:
-            self._emit("response.in_progress", in_progress=ResponseInProgressEvent(response=self.response))
+            self._event("response.in_progress").in_progress.response.CopyFrom(self.response)
 
     def begin(self) -> None:
         """Say that the model is at work, where that has not been said."""
         if self.response.status == RESPONSE_STATUS_QUEUED:
             self.response.status = RESPONSE_STATUS_IN_PROGRESS
-            self._emit("response.in_progress", in_progress=ResponseInProgressEvent(response=self.response))
+            self._event("response.in_progress").in_progress.response.CopyFrom(self.response)
 
     def apply(self, segments: Iterable[Segment]) -> None:
         """Take the next segments of the turn."""
@@ -124,44 +108,40 @@ class ResponseBuilder:
 
     def complete(self, usage: Usage, completed_at: float) -> None:
         """End a response that the model finished. `completed_at` is Unix time in seconds."""
-        response = self._end(RESPONSE_STATUS_COMPLETED, usage)
-        response.completed_at = completed_at
-        self._emit("response.completed", completed=ResponseCompletedEvent(response=response))
+        self._end(RESPONSE_STATUS_COMPLETED, usage)
+        self.response.completed_at = completed_at
+        self._event("response.completed").completed.response.CopyFrom(self.response)
 
     def cut(self, usage: Usage, reason: str = "max_output_tokens") -> None:
         """End a response that a limit cut short. `reason` is one of OpenAI's incomplete reasons."""
-        response = self._end(RESPONSE_STATUS_INCOMPLETE, usage)
-        response.incomplete_details.CopyFrom(IncompleteDetails(reason=reason))
-        self._emit("response.incomplete", incomplete=ResponseIncompleteEvent(response=response))
+        self._end(RESPONSE_STATUS_INCOMPLETE, usage)
+        self.response.incomplete_details.reason = reason
+        self._event("response.incomplete").incomplete.response.CopyFrom(self.response)
 
     def fail(self, usage: Usage, error: ResponseError) -> None:
         """End a response that broke. The open item gets no done events and is not in the output."""
-        response = self._end(RESPONSE_STATUS_FAILED, usage)
-        response.error.CopyFrom(error)
-        self._emit("response.failed", failed=ResponseFailedEvent(response=response))
+        self._end(RESPONSE_STATUS_FAILED, usage)
+        self.response.error.CopyFrom(error)
+        self._event("response.failed").failed.response.CopyFrom(self.response)
 
-    def _end(self, status: ResponseStatus.ValueType, usage: Usage) -> Response:
+    def _end(self, status: ResponseStatus.ValueType, usage: Usage) -> None:
         self.begin()
         self.response.status = status
         self.response.usage.CopyFrom(usage)
-        return self.response
-
-    def _emit(self, type_: str, **event: object) -> None:
-        self._events.append(
-            ResponseStreamEvent(type=type_, sequence_number=self._number, **event)  # type: ignore[arg-type]
-        )
-        self._number += 1
 
     def _event(self, type_: str) -> ResponseStreamEvent:
-        """Emit an event to be filled in place: half the cost of handing a message over, which copies it."""
+        """Emit an event, to be filled in place: handing messages over would copy them twice."""
         event = ResponseStreamEvent(type=type_, sequence_number=self._number)
         self._events.append(event)
         self._number += 1
         return event
 
+    def _address(self, event: _OfItem) -> None:
+        event.item_id = self._item.id
+        event.output_index = self._item.index
+
     def _fill(self, delta: _Delta, text: str) -> None:
-        delta.item_id = self._item.id
-        delta.output_index = self._item.index
+        self._address(delta)
         delta.delta = text
 
     # One item: opened, filled, closed.
@@ -178,19 +158,13 @@ class ResponseBuilder:
 
     def _open(self, item: OpenItem) -> None:
         self._item = item
-        self._emit(
-            "response.output_item.added",
-            output_item_added=ResponseOutputItemAddedEvent(
-                output_index=item.index, item=item.snapshot(ITEM_STATUS_IN_PROGRESS, None)
-            ),
-        )
-        if part := item.part(""):
-            self._emit(
-                "response.content_part.added",
-                content_part_added=ResponseContentPartAddedEvent(
-                    item_id=item.id, output_index=item.index, part=part
-                ),
-            )
+        added = self._event("response.output_item.added").output_item_added
+        added.output_index = item.index
+        item.write(added.item, ITEM_STATUS_IN_PROGRESS, None)
+        if item.has_part:
+            part_added = self._event("response.content_part.added").content_part_added
+            self._address(part_added)
+            item.write_part(part_added.part, "")
 
     def _delta(self, text: str, logprobs: Sequence[Logprob] = ()) -> None:
         match self._item.kind:
@@ -219,49 +193,37 @@ class ResponseBuilder:
             # A call without arguments: clients parse them as JSON, and wait for at least one delta.
             text += "{}"
             self._delta("{}")
+        self._done(text)
+        if item.has_part:
+            part_done = self._event("response.content_part.done").content_part_done
+            self._address(part_done)
+            item.write_part(part_done.part, text)
+        done = self._event("response.output_item.done").output_item_done
+        done.output_index = item.index
+        item.write(done.item, ITEM_STATUS_COMPLETED if complete else ITEM_STATUS_INCOMPLETE, text, self._seal)
+        self.response.output.add().CopyFrom(done.item)
+
+    def _done(self, text: str) -> None:
         match self._item.kind:
             case Kind.ANSWER | Kind.PREAMBLE:
-                self._emit(
-                    "response.output_text.done",
-                    output_text_done=ResponseTextDoneEvent(
-                        item_id=item.id, output_index=item.index, text=text, logprobs=item.logprobs
-                    ),
-                )
+                answer = self._event("response.output_text.done").output_text_done
+                self._address(answer)
+                answer.text = text
+                if self._item.logprobs:
+                    answer.logprobs.extend(self._item.logprobs)
             case Kind.REASONING if self._item.hidden:
                 pass
             case Kind.REASONING:
-                self._emit(
-                    "response.reasoning_text.done",
-                    reasoning_text_done=ResponseReasoningTextDoneEvent(
-                        item_id=item.id, output_index=item.index, text=text
-                    ),
-                )
+                reasoning = self._event("response.reasoning_text.done").reasoning_text_done
+                self._address(reasoning)
+                reasoning.text = text
             case Kind.FUNCTION_CALL:
-                self._emit(
-                    "response.function_call_arguments.done",
-                    function_call_arguments_done=ResponseFunctionCallArgumentsDoneEvent(
-                        item_id=item.id, output_index=item.index, arguments=text
-                    ),
-                )
+                call = self._event("response.function_call_arguments.done").function_call_arguments_done
+                self._address(call)
+                call.arguments = text
             case Kind.CUSTOM_CALL:
-                self._emit(
-                    "response.custom_tool_call_input.done",
-                    custom_tool_call_input_done=ResponseCustomToolCallInputDoneEvent(
-                        item_id=item.id, output_index=item.index, input=text
-                    ),
-                )
+                custom = self._event("response.custom_tool_call_input.done").custom_tool_call_input_done
+                self._address(custom)
+                custom.input = text
             case _:
                 assert_never(self._item.kind)
-        if part := item.part(text):
-            self._emit(
-                "response.content_part.done",
-                content_part_done=ResponseContentPartDoneEvent(
-                    item_id=item.id, output_index=item.index, part=part
-                ),
-            )
-        done = item.snapshot(ITEM_STATUS_COMPLETED if complete else ITEM_STATUS_INCOMPLETE, text, self._seal)
-        self.response.output.append(done)
-        self._emit(
-            "response.output_item.done",
-            output_item_done=ResponseOutputItemDoneEvent(output_index=item.index, item=done),
-        )

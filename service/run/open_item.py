@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, assert_never
 
-from openresponses.v1.content_pb2 import Logprob, OutputContentPart, OutputText, ReasoningText
-from openresponses.v1.item_pb2 import (
-    ROLE_ASSISTANT,
-    CustomToolCall,
-    FunctionCall,
-    OutputItem,
-    OutputMessage,
-    ReasoningItem,
-)
+from openresponses.v1.content_pb2 import Logprob, OutputContentPart
+from openresponses.v1.item_pb2 import ROLE_ASSISTANT, CustomToolCall, FunctionCall, OutputItem
 from openresponses.v1.status_pb2 import ItemStatus
 
 from service.dialect.base import Kind
@@ -55,66 +48,69 @@ class OpenItem:
         self._namespace = namespace
         self._call_id = f"call_{unique}{index:04x}"
 
-    def part(self, text: str) -> OutputContentPart | None:
-        """Return the content part that holds the text; None where the item has no parts."""
+    @property
+    def has_part(self) -> bool:
+        """Whether its text stands in a content part."""
         match self.kind:
             case Kind.ANSWER | Kind.PREAMBLE:
-                return OutputContentPart(output_text=OutputText(text=text, logprobs=self.logprobs))
-            case Kind.REASONING if self.hidden:
-                return None
+                return True
             case Kind.REASONING:
-                return OutputContentPart(reasoning_text=ReasoningText(text=text))
+                return not self.hidden
             case Kind.FUNCTION_CALL | Kind.CUSTOM_CALL:
-                return None
+                return False
             case _:
                 assert_never(self.kind)
 
-    def snapshot(
-        self, status: ItemStatus.ValueType, text: str | None, seal: Callable[[str], str] | None = None
-    ) -> OutputItem:
-        """Return the item; `text` is None while nothing of its content is announced yet.
+    def write_part(self, part: OutputContentPart, text: str) -> None:
+        """Fill in the content part of an item that has one."""
+        if self.kind is Kind.REASONING:
+            part.reasoning_text.text = text
+            return
+        part.output_text.text = text
+        if self.logprobs:
+            part.output_text.logprobs.extend(self.logprobs)
+
+    def write(
+        self,
+        item: OutputItem,
+        status: ItemStatus.ValueType,
+        text: str | None,
+        seal: Callable[[str], str] | None = None,
+    ) -> None:
+        """Fill in the item; `text` is None while nothing of its content is announced yet.
 
         `seal` makes the `encrypted_content` of reasoning.
         """
         match self.kind:
             case Kind.ANSWER | Kind.PREAMBLE:
-                part = None if text is None else self.part(text)
-                return OutputItem(
-                    message=OutputMessage(
-                        id=self.id,
-                        role=ROLE_ASSISTANT,
-                        status=status,
-                        content=[part] if part else [],
-                        phase=_PHASES[self.kind],
-                    )
-                )
+                message = item.message
+                message.id = self.id
+                message.role = ROLE_ASSISTANT
+                message.status = status
+                message.phase = _PHASES[self.kind]
+                if text is not None:
+                    self.write_part(message.content.add(), text)
             case Kind.REASONING:
-                texts = [ReasoningText(text=text)] if text is not None and not self.hidden else []
-                item = ReasoningItem(id=self.id, status=status, content=texts)
+                reasoning = item.reasoning
+                reasoning.id = self.id
+                reasoning.status = status
+                if text is not None and not self.hidden:
+                    reasoning.content.add().text = text
                 if text is not None and seal:
-                    item.encrypted_content = seal(text)
-                return OutputItem(reasoning=item)
+                    reasoning.encrypted_content = seal(text)
             case Kind.FUNCTION_CALL:
-                return OutputItem(
-                    function_call=FunctionCall(
-                        id=self.id,
-                        call_id=self._call_id,
-                        name=self._name,
-                        namespace=self._namespace or None,
-                        arguments=text or "",
-                        status=status,
-                    )
-                )
+                self._write_call(item.function_call, status)
+                item.function_call.arguments = text or ""
             case Kind.CUSTOM_CALL:
-                return OutputItem(
-                    custom_tool_call=CustomToolCall(
-                        id=self.id,
-                        call_id=self._call_id,
-                        name=self._name,
-                        namespace=self._namespace or None,
-                        input=text or "",
-                        status=status,
-                    )
-                )
+                self._write_call(item.custom_tool_call, status)
+                item.custom_tool_call.input = text or ""
             case _:
                 assert_never(self.kind)
+
+    def _write_call(self, call: FunctionCall | CustomToolCall, status: ItemStatus.ValueType) -> None:
+        call.id = self.id
+        call.call_id = self._call_id
+        call.name = self._name
+        if self._namespace:
+            call.namespace = self._namespace
+        call.status = status
