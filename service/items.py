@@ -73,7 +73,10 @@ def as_later_input(output: Iterable[OutputItem]) -> Iterator[InputItem]:
 def as_items(source: Input) -> list[InputItem]:
     """Return an input as items: a text is a message of the user."""
     if source.WhichOneof("input") == "text":
-        return [InputItem(message=InputMessage(role=ROLE_USER, content=InputContent(text=source.text)))]
+        item = InputItem()
+        item.message.role = ROLE_USER
+        item.message.content.text = source.text
+        return [item]
     return list(source.items.items)
 
 

@@ -6,9 +6,8 @@ from typing import Literal, get_args
 
 from openresponses.v1.response_pb2 import TRUNCATION_DISABLED, Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
-from openresponses.v1.settings_pb2 import PlainTextFormat, Reasoning, TextConfig, TextFormat
 from openresponses.v1.status_pb2 import RESPONSE_STATUS_IN_PROGRESS, RESPONSE_STATUS_QUEUED
-from openresponses.v1.tool_pb2 import TOOL_CHOICE_MODE_AUTO, Tool, ToolChoice
+from openresponses.v1.tool_pb2 import TOOL_CHOICE_MODE_AUTO, Tool
 
 from service.dialect.callable_tools import parallel_tool_calls
 from service.engine.base import ModelInfo
@@ -38,16 +37,7 @@ def opened_response(
         status=RESPONSE_STATUS_QUEUED if request.background else RESPONSE_STATUS_IN_PROGRESS,
         model=model.id,
         tools=[tool for tool in request.tools if is_offered(tool)],
-        tool_choice=request.tool_choice
-        if request.HasField("tool_choice")
-        else ToolChoice(mode=TOOL_CHOICE_MODE_AUTO),
         parallel_tool_calls=parallel_tool_calls(request),
-        text=TextConfig(
-            format=request.text.format
-            if request.text.HasField("format")
-            else TextFormat(text=PlainTextFormat())
-        ),
-        reasoning=Reasoning(effort=request.reasoning.effort or "medium"),
         temperature=request.temperature if request.HasField("temperature") else model.default_temperature,
         top_p=request.top_p if request.HasField("top_p") else model.default_top_p,
         top_logprobs=request.top_logprobs,
@@ -60,6 +50,16 @@ def opened_response(
         prompt_cache_retention="in_memory" if request.HasField("prompt_cache_retention") else None,
         metadata=request.metadata,
     )
+    # What holds more is filled in place: handing it over would copy it twice.
+    if request.HasField("tool_choice"):
+        response.tool_choice.CopyFrom(request.tool_choice)
+    else:
+        response.tool_choice.mode = TOOL_CHOICE_MODE_AUTO
+    if request.text.HasField("format"):
+        response.text.format.CopyFrom(request.text.format)
+    else:
+        response.text.format.text.SetInParent()
+    response.reasoning.effort = request.reasoning.effort or "medium"
     if conversation := conversation_id(request):
         response.conversation.id = conversation
     if request.HasField("instructions"):
