@@ -61,10 +61,11 @@ def _faults(error: ValidationError) -> list[str]:
     faults: dict[str, str] = {}
     for fault in error.errors():
         # What follows the name tells which of a value's forms was tried.
-        name, *inner = map(str, fault["loc"] or ("settings",))
+        name, *inner = map(str, fault["loc"] or ("",))
         path = f"{name}.{inner[0]}" if name == "trt" and inner else name
         faults.setdefault(f"--{path.replace('_', '-')}", fault["msg"].removeprefix("Value error, "))
-    return [f"{flag}: {message}" for flag, message in faults.items()]
+    # A fault of several settings together names them itself.
+    return [message if flag == "--" else f"{flag}: {message}" for flag, message in faults.items()]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -63,7 +63,8 @@ async def serve(settings: Settings) -> None:
         if settings.metrics is not None:
             _log.info("metrics on port %d", metrics.serve(settings.metrics))
         parts = await wire(settings, engine, database, metrics)
-        await _serve(settings, engine, parts, interceptors)
+        server = create_server(settings, engine, parts, interceptors, metrics.observe_call)
+        await _serve(settings, server, parts)
 
 
 def create_server(
@@ -71,6 +72,7 @@ def create_server(
     engine: Engine,
     parts: Parts,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+    observe: Callable[[str, grpc.StatusCode], None] = lambda *_: None,
 ) -> Server:
     """Return a server with the service's own faces on it, not started and without a port."""
     server = Server(
@@ -78,6 +80,7 @@ def create_server(
         max_concurrent_calls=settings.max_concurrent_calls,
         max_stall_s=settings.max_stall_s,
         interceptors=interceptors,
+        observe=observe,
     )
     add_ResponsesServiceServicer_to_server(
         ResponsesServicer(parts.responses, parts.compactor, engine), server
@@ -90,15 +93,12 @@ def create_server(
     return server
 
 
-async def _serve(
-    settings: Settings, engine: Engine, parts: Parts, interceptors: Sequence[grpc.aio.ServerInterceptor]
-) -> None:
+async def _serve(settings: Settings, server: Server, parts: Parts) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
-    server = create_server(settings, engine, parts, interceptors)
     health = HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     reflection.enable_server_reflection(
@@ -109,7 +109,7 @@ async def _serve(
     try:
         port = server.add_insecure_port(settings.listen)
     except OSError as error:
-        raise StartupError(f"Cannot listen on {settings.listen}: is the port taken? See --listen.") from error
+        raise StartupError(f"Cannot listen on {settings.listen}: {error.strerror}. See --listen.") from error
     # What is loaded by now stays: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()

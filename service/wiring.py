@@ -72,6 +72,7 @@ async def wire(settings: Settings, engine: Engine, database: Database, metrics: 
         show_reasoning=settings.show_reasoning,
         observe=metrics.observe,
     )
+    metrics.watch(lambda: runner.running)
     limits = Limits(ttl_s=settings.store_ttl_s, max_bytes=settings.max_stored_bytes)
     conversation_store = ConversationStore(database, _new_id)
     store = ResponseStore(database, conversation_store, limits, time.time)

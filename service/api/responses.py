@@ -109,7 +109,7 @@ class Responses:
         response = ended_response(events[-1])
         assert response is not None
         if events[-1].HasField("failed"):
-            raise EngineFailed(response.error.message)
+            raise EngineFailed(f"{response.error.message} ({response.id})")
         return response
 
     async def get(self, response_id: str, owner: str) -> Response:

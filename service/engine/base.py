@@ -178,12 +178,12 @@ def find_model(engine: Engine, name: str) -> ModelInfo:
         NotFound: there is no model of that name.
     """
     if not name:
-        raise InvalidRequest("model is missing: name one of GET /v1/models.", param="model")
+        raise InvalidRequest("model is missing: name one of GET /v1/models, or of ListModels.", param="model")
     for model in engine.models():
         if model.id == name:
             return model
     raise NotFound(
-        f"The model {name[:100]!r} does not exist here: GET /v1/models lists those that do.",
+        f"The model {name[:100]!r} does not exist here: GET /v1/models, or ListModels, has those that do.",
         code="model_not_found",
         param="model",
     )

@@ -14,8 +14,10 @@ def create_engine(settings: Settings) -> Engine:
     """Return the engine, ready to serve.
 
     Raises:
-        StartupError: a file that it needs is missing or wrong.
+        StartupError: a file that it needs is missing or wrong, or one is given that it does not read.
     """
+    if settings.script is not None and settings.engine != "scripted":
+        raise StartupError(f"--engine {settings.engine} reads no script: add --engine scripted.")
     match settings.engine:
         case "scripted":
             from service.engine.scripted import ScriptedEngine

@@ -82,14 +82,11 @@ class PdfReader:
             case Outcome.READ:
                 return output.decode()
             case Outcome.TOO_MANY_PAGES:
-                raise _refused(path, f"may have {MAX_PDF_PAGES} pages at most")
+                fault = f"may have {MAX_PDF_PAGES} pages at most: send less of it"
             case Outcome.TOO_LONG:
-                raise _refused(path, f"may have {MAX_FILE_CHARACTERS} characters at most")
+                fault = f"may have {MAX_FILE_CHARACTERS} characters at most: send less of it"
             case Outcome.UNREADABLE:
-                raise _refused(path, "is not a PDF document that can be read")
+                fault = "is not a PDF document that can be read: send its text"
             case _:
-                raise _refused(path, f"is a PDF document that cannot be read within {self._max_cpu_s} s")
-
-
-def _refused(path: str, what: str) -> InvalidRequest:
-    return InvalidRequest(f"{path} {what}: send less of it, or its text.", param=path)
+                fault = f"is a PDF document that cannot be read within {self._max_cpu_s} s: send its text"
+        raise InvalidRequest(f"{path} {fault}.", param=path)

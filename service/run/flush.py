@@ -53,6 +53,10 @@ class FlushStats:
     """Flushes that held tokens."""
     peak_waiting_tokens: int = 0
     """Most tokens that a flush held: as many had waited."""
+    first_token_s: float = 0.0
+    """Seconds from the start to the first tokens; 0 where none came."""
+    last_token_s: float = 0.0
+    """Seconds from the start to the last tokens so far."""
 
 
 class Flushes(Protocol):
@@ -113,7 +117,7 @@ class _Buffer:
         self._interval_timer: asyncio.TimerHandle | None = None
         self._waiting_since = 0.0
         self._silence_timer: asyncio.TimerHandle | None = None
-        self._last_token_at = self._loop.time()
+        self._began_at = self._last_token_at = self._loop.time()
 
     async def pump(self, chunks: AsyncIterator[TokenChunk]) -> None:
         policy = self._policy
@@ -163,6 +167,9 @@ class _Buffer:
         if count := len(flush.token_ids):
             self._last_token_at = self._loop.time()
             stats = self.stats
+            stats.last_token_s = self._last_token_at - self._began_at
+            if not stats.flushes:
+                stats.first_token_s = stats.last_token_s
             stats.tokens += count
             stats.flushes += 1
             stats.peak_waiting_tokens = max(stats.peak_waiting_tokens, count)

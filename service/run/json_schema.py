@@ -71,7 +71,8 @@ class JsonSchema:
             return None
         if checks > _EXPLAINED_CHECKS or (error := next(self._validator.iter_errors(value), None)) is None:
             return "does not fit"
-        return f"does not fit at {_path(error.instance_path).lstrip('.') or 'its top'}"
+        where = _path(error.instance_path).lstrip(".") or "its top"
+        return f"does not fit at {where}: {error.message:.{MAX_SHOWN_CHARACTERS}}"
 
 
 # Agents send the same tools with every request.

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.item_pb2 import Input, InputItem, InputItemList
-from openresponses.v1.response_pb2 import TRUNCATION_AUTO
+from openresponses.v1.response_pb2 import TRUNCATION_AUTO, Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.base import Dialect
@@ -81,7 +81,12 @@ class Run:
 
 
 class ResponseRunner:
-    """Runs responses on one engine in one dialect."""
+    """Runs responses on one engine in one dialect.
+
+    Attributes:
+        running: how many are made, or wait for their turn, now.
+
+    """
 
     def __init__(
         self,
@@ -93,13 +98,14 @@ class ResponseRunner:
         *,
         clock: Callable[[], float],
         show_reasoning: bool = True,
-        observe: Callable[[FlushStats], None] = lambda _: None,
+        observe: Callable[[Response, FlushStats], None] = lambda *_: None,
     ) -> None:
         """`clock` gives Unix time in seconds.
 
         `show_reasoning`: reasoning leaves as text; else only sealed. `observe` is told of every response that
-        has ended, however it did.
+        is over; one whose client has left has not ended.
         """
+        self.running = 0
         self._observe = observe
         self._engine = engine
         self._dialect = dialect
@@ -142,7 +148,8 @@ class ResponseRunner:
                 flushing(chunks, self._policy(request)) as flushes,
                 AsyncExitStack() as cleanup,
             ):
-                cleanup.callback(self._observe, flushes.stats)
+                self.running += 1
+                cleanup.callback(self._over, builder.response, flushes.stats)
                 builder.start()
                 yield builder.take()
                 try:
@@ -165,6 +172,10 @@ class ResponseRunner:
                     _log.exception("response %s failed", response.id)
                     turn.fail("The server had an internal error. Try again.")
             yield builder.take()
+
+    def _over(self, response: Response, stats: FlushStats) -> None:
+        self.running -= 1
+        self._observe(response, stats)
 
     async def count_tokens(self, run: Run) -> int:
         """Return how many tokens the prompt has.

@@ -46,14 +46,17 @@ class Server(grpc.aio.Server):
         max_concurrent_calls: int,
         max_stall_s: float = 60.0,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+        observe: Callable[[str, grpc.StatusCode], None] = lambda *_: None,
     ) -> None:
         """Limits: bytes of the largest request message, calls of all connections together, and seconds that a
         client may leave a response unread.
 
-        `interceptors`: asked for every call, the first of them first.
+        `interceptors`: asked for every call, the first of them first. `observe` is told of every call that is
+        over: its method (`/package.Service/Method`, empty where there is none of that name) and its status.
         """
         self.max_request_bytes = max_request_bytes
         self.max_stall_s = max_stall_s
+        self._observe = observe
         self._max_concurrent_calls = max_concurrent_calls
         self._handlers: dict[str, Handler] = {}
         self._generic: list[grpc.GenericRpcHandler] = []
@@ -171,6 +174,7 @@ class Server(grpc.aio.Server):
             Refused: RESOURCE_EXHAUSTED.
         """
         if len(self._tasks) >= self._max_concurrent_calls:
+            self._observe("", grpc.StatusCode.RESOURCE_EXHAUSTED)
             raise Refused(
                 Code.RESOURCE_EXHAUSTED, "The server has as many calls as it takes: try again later."
             )
@@ -179,7 +183,11 @@ class Server(grpc.aio.Server):
         """Handle a call in a task of its own."""
         task = call.run(serve(call, self._handler_of, cancelled))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._over, call))
+
+    def _over(self, call: Call, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._observe(call.path if call.path in self._handlers else "", call.code())
 
     async def _handler_of(self, call: Call) -> Handler | None:
         return await self._find(_Details(call.path, call.invocation_metadata()))

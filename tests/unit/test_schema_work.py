@@ -62,7 +62,7 @@ def test_what_doubles_at_one_place_is_refused_when_it_explodes(key):
 def test_as_many_references_in_a_row_or_side_by_side_are_used(levels):
     row = json_schema(json.dumps(chain(levels, lambda ref: {"allOf": [ref]} if levels < 50 else ref)), "x")
     assert row.fault("{}") is None
-    assert row.fault("[]") == "does not fit at its top"
+    assert row.fault("[]").startswith("does not fit at its top: ")
     wide = {"$defs": {"a": {"type": "object"}}, "allOf": [{"$ref": "#/$defs/a"}] * 1000}
     assert json_schema(json.dumps(wide), "x").fault("{}") is None
 
@@ -112,7 +112,8 @@ BRANCHING = {
 def test_a_document_that_a_schema_explodes_on_is_not_checked(key):
     schema = json_schema(json.dumps(BRANCHING[key]), "x")
     opening, closing = ('{"a":', "}") if "ropert" in key else ("[", "]")
-    assert schema.fault(opening * 5 + "1" + closing * 5) in (None, "does not fit at [0][0][0][0][0]")
+    fault = schema.fault(opening * 5 + "1" + closing * 5)
+    assert fault is None or fault.startswith("does not fit at [0][0][0][0][0]: ")
     assert schema.fault(opening * 40 + "1" + closing * 40).startswith("is too large")
 
 
@@ -284,7 +285,7 @@ INSIDE = [
 @pytest.mark.parametrize("schema", INSIDE)
 def test_references_inside_are_followed(schema):
     assert json_schema(json.dumps(schema), "x").fault('"a"') is None
-    assert json_schema(json.dumps(schema), "x").fault("1") == "does not fit at its top"
+    assert json_schema(json.dumps(schema), "x").fault("1").startswith("does not fit at its top: ")
 
 
 TOO_LARGE = [

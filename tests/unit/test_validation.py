@@ -257,7 +257,8 @@ def test_a_wrong_schema_is_told_with_its_path():
 
 @pytest.mark.parametrize("schema", ['{"pattern": "^(a+)+$"}', "{}"])
 def test_hostile_schemas_take_no_time(schema):
-    assert json_schema(schema, "x").fault('"' + "a" * 10_000 + '!"') in (None, "does not fit at its top")
+    fault = json_schema(schema, "x").fault('"' + "a" * 10_000 + '!"')
+    assert fault is None or fault.startswith("does not fit at its top: ")
 
 
 def test_schemas_nested_very_deep():

@@ -74,7 +74,7 @@ def input_messages(source: Input, history: Sequence[InputItem] = ()) -> list[Mes
         case _ if before:
             return before
         case _:
-            raise InvalidRequest("input is missing: send a text, or a list of items.", param="input")
+            raise InvalidRequest("input is missing or empty: send a text, or a list of items.", param="input")
 
 
 def check_items(items: Sequence[InputItem]) -> None:

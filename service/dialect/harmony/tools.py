@@ -134,8 +134,8 @@ class _Words:
         for text in texts:
             if _LONG_WORD.search(text):
                 raise InvalidRequest(
-                    f"{path} may hold no more than {MAX_WORD_CHARS} characters without white space, nor of "
-                    "it.",
+                    f"{path} may hold words of {MAX_WORD_CHARS} characters at most, and as much white space "
+                    "at a time.",
                     param=path,
                 )
             if len(text) > _SHORT_CHARS:
