@@ -33,7 +33,7 @@ def create_engine(settings: Settings) -> Engine:
                 from service.engine.llama_cpp import LlamaCppEngine
             except ModuleNotFoundError as error:
                 raise StartupError(
-                    f"The embedded engine needs {error.name}: pip install '.[embedded]', or choose an --engine."
+                    f"--engine embedded needs {error.name}: pip install '.[embedded]', or choose another."
                 ) from error
 
             path = Path(settings.model) if settings.model else None
