@@ -41,10 +41,13 @@ SPLITTERS = (
     "not grpc and not envoy and not prompt",
 )
 STATE = (
-    *("tests/integration/test_state.py", "tests/integration/test_background.py"),
+    *("tests/integration/state", "tests/integration/background"),
     *("-k", "sqlite and not killed_again and not two_services"),
 )
-STORE = ("tests/integration/test_store.py",)
+STORE = (
+    *("tests/integration/test_store_conversations.py", "tests/integration/test_store_time_to_live.py"),
+    *("tests/integration/test_store_leases.py", "tests/integration/test_store_event_log.py"),
+)
 DATABASE = ("tests/integration/test_database.py",)
 TURNS = (
     *("tests/property/test_custom_input.py", "tests/property/test_truncation.py"),
@@ -53,7 +56,9 @@ TURNS = (
 PLACES = ("tests/unit/test_preparation.py", "tests/unit/test_files.py")
 TRANSPORT = (
     *("tests/unit/test_framing.py", "tests/unit/test_headers.py", "tests/unit/test_outgoing.py"),
-    *("tests/integration/test_transport.py", "tests/integration/test_transport_wire.py"),
+    *("tests/integration/test_transport.py", "tests/integration/test_transport_windows.py"),
+    *("tests/integration/test_transport_slow_clients.py", "tests/integration/test_transport_endings.py"),
+    "tests/integration/test_transport_malformed.py",
     "--maxfail=4",
 )
 SHOWN = 3
@@ -119,7 +124,7 @@ MUTATIONS = [
     Mutation("Calls", "null is handed over", CALL, "                if value is None:\n", "                if False:\n"),
     Mutation("Owner", "a response is anybody's", RESPONSES, "            & (RESPONSES.c.owner == owner)\n", "", STATE),
     Mutation("Owner", "a conversation is anybody's", CONVERSATIONS, "CONVERSATIONS.c.id == conversation_id, CONVERSATIONS.c.owner == owner\n    )\n    if lock", "CONVERSATIONS.c.id == conversation_id\n    )\n    if lock", STATE),
-    Mutation("Owner", "any key may call", "service/rpc/auth.py", "return sum([hmac.compare_digest(given, key) for key in self._keys]) > 0", "return True", ("tests/integration/test_state.py", "-k", "keys")),
+    Mutation("Owner", "any key may call", "service/rpc/auth.py", "return sum([hmac.compare_digest(given, key) for key in self._keys]) > 0", "return True", ("tests/integration/state/test_owners.py", "-k", "keys")),
     Mutation("Owner", "a seal is anybody's", "service/api/sealing.py", 'if whose != f"{owner} {kind}":', 'if not whose.endswith(f" {kind}"):', TURNS),
     Mutation("Store", "what is too old is still there", RESPONSES, "            & (RESPONSES.c.expires_at > self._clock())\n", "", STATE),
     Mutation("Store", "a gap in a chain goes unnoticed", RESPONSES, "if missing is not None:", "if not found:", STATE),

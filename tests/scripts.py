@@ -19,6 +19,8 @@ CALLS = (
     "<|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>"
     '{"city": "Oslo"}<|call|>'
 )
+# The function that the turns below call.
+FUNCTION = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
 LONG = "<|channel|>final<|message|>" + "word " * 50 + "<|return|>"
 # Longer than any test lasts.
 ENDLESS = {"harmony": "<|channel|>final<|message|>" + "word " * 20_000, "delay_ms": 20}

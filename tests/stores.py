@@ -1,10 +1,13 @@
 """The store's parts on a database of a test's own, in the test's process, with a clock that the test sets."""
 
+import asyncio
 import itertools
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any
 
 from openresponses.v1.event_pb2 import (
     ResponseCompletedEvent,
@@ -134,3 +137,29 @@ def the_events(response: Response, items: Sequence[OutputItem], deltas: int = 0)
             completed=ResponseCompletedEvent(response=done),
         ),
     ]
+
+
+def scenario(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test in an event loop of its own."""
+
+    @wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(**fixtures), 60))
+
+    return run
+
+
+async def texts(at: Stores, conversation_id: str) -> list[str]:
+    """What the items of a conversation say."""
+    items = await at.conversations.history(at.owner, conversation_id, [])
+    return [
+        item.message.content.parts.parts[0].input_text.text
+        if item.HasField("message")
+        else item.reasoning.content[0].text
+        for item in items
+    ]
+
+
+async def status(at: Stores, response: Response) -> int:
+    """A response's status, as it is kept."""
+    return (await at.responses.get(at.owner, response.id)).response.status

@@ -1,14 +1,17 @@
-"""One service with the tests' script for a whole module, a gateway in front of it, and channels to it."""
+"""One service with the tests' script for a whole module, a gateway in front of it, and clients of both."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 import grpc
+import httpx
 import openai
 import pytest
 import uvloop
 
 from tests.integration.databases import DATABASES, empty_database
+from tests.integration.gateway import TIMEOUT_S
+from tests.integration.transport import Serving, serving
 from tests.processes import Running, client_of, start_gateway, start_service
 from tests.scripts import write_script
 
@@ -39,6 +42,12 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield url
 
 
+@pytest.fixture(scope="module")
+def http(gateway: Running) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=f"http://{gateway.address}", timeout=TIMEOUT_S) as client:
+        yield client
+
+
 @pytest.fixture
 def client(gateway: Running) -> Iterator[openai.OpenAI]:
     with client_of(gateway) as client:
@@ -49,3 +58,10 @@ def client(gateway: Running) -> Iterator[openai.OpenAI]:
 def channel(service: Running) -> Iterator[grpc.Channel]:
     with grpc.insecure_channel(service.address) as channel:
         yield channel
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Serving]:
+    """A server of the transport alone, in the test's own process."""
+    async with serving() as started:
+        yield started

@@ -9,15 +9,7 @@ import time
 import grpc
 import pytest
 
-from tests.integration.transport import SERVICE, TIMEOUT_S, serving, until
-
-MIB = 1024 * 1024
-
-
-@pytest.fixture
-async def server():
-    async with serving() as started:
-        yield started
+from tests.integration.transport import MIB, SERVICE, TIMEOUT_S, serving, until
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from h2.events import (
 from service.transport.framing import MessageReader, framed
 from service.transport.server import Server
 
+MIB = 1024 * 1024
 TIMEOUT_S = 20
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 SERVICE = "test.Transport"
@@ -154,6 +155,11 @@ async def serving(**options: Any) -> AsyncIterator[Serving]:
         yield Serving(server, methods, port)
     finally:
         await server.stop(0)
+
+
+def many(**fields: int) -> bytes:
+    """What is asked of Many."""
+    return json.dumps(fields).encode()
 
 
 async def until(condition: Callable[[], Any]) -> None:

@@ -1,0 +1,135 @@
+"""The service as a process: what it says of itself, how it starts, and how it stops."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from openresponses.v1.service_pb2 import ListModelsRequest
+from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
+
+from tests.integration.grpc_calls import TIMEOUT_S, in_progress, stream
+from tests.processes import Running, start_service
+from tests.scripts import TURNS, write_script
+
+
+def test_models_are_listed(channel):
+    models = ResponsesServiceStub(channel).ListModels(ListModelsRequest(), timeout=TIMEOUT_S)
+    assert [model.id for model in models.data] == list(TURNS)
+
+
+def test_health_and_reflection(channel):
+    health = health_pb2_grpc.HealthStub(channel)
+    for name in ("", "openresponses.v1.ResponsesService"):
+        answer = health.Check(health_pb2.HealthCheckRequest(service=name), timeout=TIMEOUT_S)
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
+    answer = next(
+        reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(asked, timeout=TIMEOUT_S)
+    )
+    names = {service.name for service in answer.list_services_response.service}
+    assert {"openresponses.v1.ResponsesService", "openresponses.v1.OpenAIHttpService"} <= names
+
+
+def test_sigterm_finishes_running_streams_and_refuses_new_calls(tmp_path):
+    with (
+        start_service("--engine", "scripted", "--script", write_script(tmp_path)) as running,
+        grpc.insecure_channel(running.address) as channel,
+    ):
+        call = in_progress(channel, "slow")
+        running.process.send_signal(signal.SIGTERM)
+        refused = threading.Event()
+        codes: list[grpc.StatusCode] = []
+
+        def knock() -> None:
+            while not refused.is_set():
+                with grpc.insecure_channel(running.address) as other:
+                    try:
+                        stream(other, "hello")
+                    except grpc.RpcError as error:
+                        codes.append(error.code())
+                        refused.set()
+
+        knocking = threading.Thread(target=knock)
+        knocking.start()
+        assert list(call)[-1].HasField("completed")
+        assert refused.wait(TIMEOUT_S)
+        knocking.join()
+        assert codes == [grpc.StatusCode.UNAVAILABLE]
+        assert running.process.wait(TIMEOUT_S) == 0
+
+
+def test_sigterm_ends_streams_that_outlast_the_grace_period(tmp_path):
+    flags = ("--engine", "scripted", "--script", write_script(tmp_path), "--grace-s", "0.5")
+    with start_service(*flags) as running, grpc.insecure_channel(running.address) as channel:
+        call = in_progress(channel, "hangs")
+        began = time.monotonic()
+        running.process.send_signal(signal.SIGTERM)
+        with pytest.raises(grpc.RpcError):
+            list(call)
+        assert running.process.wait(TIMEOUT_S) == 0
+        assert time.monotonic() - began < TIMEOUT_S
+
+
+BAD_STARTS = [
+    (["--engine", "scripted"], "--script"),
+    (["--engine", "scripted", "--script", "/nowhere.json"], "/nowhere.json"),
+    (["--engine", "magic"], "--engine"),
+    (["--listen", "nonsense"], "--listen"),
+    (["--stream-interval", "0"], "--stream-interval"),
+]
+
+
+@pytest.mark.parametrize(("flags", "named"), BAD_STARTS)
+def test_what_it_cannot_start_with_is_one_clear_line(flags, named):
+    done = subprocess.run(
+        [sys.executable, "-m", "service", *flags],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_an_old_protobuf_is_one_clear_line():
+    """As in containers that pin one older than gen/ was made with."""
+    old = (
+        "import sys; from google.protobuf import runtime_version; runtime_version.MAJOR = 5; "
+        "sys.argv = ['service']; from service.__main__ import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", old], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 1
+    assert "make proto" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_taken_port_is_one_clear_line(service: Running, tmp_path):
+    flags = ["--engine", "scripted", "--script", str(write_script(tmp_path)), "--listen", service.address]
+    done = subprocess.run(
+        [sys.executable, "-m", "service", *flags],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert service.address in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_settings_come_from_the_environment_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENRESPONSES_ENGINE", "scripted")
+    monkeypatch.setenv("OPENRESPONSES_SCRIPT", str(write_script(tmp_path)))
+    with start_service() as running, grpc.insecure_channel(running.address) as channel:
+        assert stream(channel, "hello")

@@ -1,0 +1,139 @@
+"""The transport and clients that read slowly, or not at all: what they cost, and when they are let go."""
+
+import asyncio
+import socket
+from contextlib import suppress
+
+from h2.connection import H2Connection
+from h2.events import StreamReset
+from hyperframe.frame import PingFrame, WindowUpdateFrame
+
+from service.transport.connection import Connection
+from service.transport.faults import Code
+from service.transport.outgoing import HELD_BYTES
+from tests.integration.transport import MIB, many, raw_client, serving, until
+
+
+async def test_a_stalled_reader_holds_its_handler_back(server):
+    async with raw_client(server.port, INITIAL_WINDOW_SIZE=1000) as client:
+        call = client.request("Many", many(count=10_000, size=1000))
+        await client.receive(lambda: len(client.body(call)) == 1000)
+        await client.settle()
+        assert HELD_BYTES / 1000 <= server.methods.written < HELD_BYTES / 1000 + 3
+        # One that waits cannot be made to wait for ever.
+        client.http2.reset_stream(call)
+        client.send()
+        written = server.methods.written
+        assert await client.status(client.request("Echo")) == Code.OK
+        await client.settle()
+        assert server.methods.written == written
+
+
+async def test_a_client_that_stops_reading_costs_no_memory(server):
+    """All the windows that there are, and nobody at the socket."""
+    async with raw_client(server.port, INITIAL_WINDOW_SIZE=2**31 - 1) as client:
+        client.http2.increment_flow_control_window(2**31 - 1 - 65_535)
+        client.request("Many", many(count=1_000_000, size=1000))
+        before = -1
+        while server.methods.written != before:
+            before = server.methods.written
+            await asyncio.sleep(0.3)
+        # The kernel's buffers and the stream reader's are a few MiB.
+        assert server.methods.written < 20_000
+        (connection,) = server.server._connections
+        assert connection._transport.get_write_buffer_size() < 2 * MIB
+        client.writer.transport.abort()
+    await until(lambda: not server.server._tasks)
+
+
+class StuckTransport(asyncio.Transport):
+    """What is written stays."""
+
+    def __init__(self):
+        super().__init__({"socket": socket.socket()})
+        self.unsent_bytes = 0
+        self.is_reading_now = True
+
+    def write(self, data):
+        self.unsent_bytes += len(data)
+
+    def get_write_buffer_size(self):
+        return self.unsent_bytes
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        pass
+
+    def is_closing(self):
+        return False
+
+    def pause_reading(self):
+        self.is_reading_now = False
+
+    def resume_reading(self):
+        self.is_reading_now = True
+
+
+async def test_answers_to_a_client_that_reads_nothing_are_not_hoarded(server):
+    connection, transport = Connection(server.server), StuckTransport()
+    connection.connection_made(transport)
+    connection.pause_writing()
+    preface = H2Connection()
+    preface.initiate_connection()
+    connection.data_received(preface.data_to_send())
+    sent = 0
+    while transport.is_reading_now:
+        connection.data_received(PingFrame(0, b"12345678").serialize() * 5000)
+        sent += 5000
+        await asyncio.sleep(0)
+        assert sent < 200_000, "it reads on and on"
+    assert transport.unsent_bytes > MIB // 2
+    connection.resume_writing()
+    assert transport.is_reading_now
+    connection.connection_lost(None)
+    transport.get_extra_info("socket").close()
+
+
+async def test_a_response_that_nobody_fetches_is_dropped():
+    async with serving(max_stall_s=0.1) as server, raw_client(server.port, INITIAL_WINDOW_SIZE=10) as client:
+        call = client.request("Many", many(count=2))
+        await client.receive(lambda: client.of(StreamReset, call))
+        assert len(client.body(call)) == 10
+        assert client.of(StreamReset, call)[0].error_code == 8
+        await until(lambda: not server.server._tasks)
+
+
+async def test_one_that_is_fetched_slowly_is_not():
+    async with serving(max_stall_s=1) as server, raw_client(server.port, INITIAL_WINDOW_SIZE=6) as client:
+        slow = client.request("Many", many(count=2))
+        for received in range(6, 30, 6):
+            await client.receive(lambda: len(client.body(slow)) == received)  # noqa: B023
+            await asyncio.sleep(0.3)
+            client.http2.increment_flow_control_window(6, slow)
+            client.send()
+        assert await client.status(slow) == Code.OK
+
+
+async def test_a_server_that_stops_waits_for_what_has_not_been_read():
+    async with serving() as server, raw_client(server.port, INITIAL_WINDOW_SIZE=10) as client:
+        call = client.request("Many", many(count=2))
+        await client.receive(lambda: len(client.body(call)) == 10)
+        stopping = asyncio.create_task(server.server.stop(0.01, unread_s=10))
+        # Longer than other calls are given to end.
+        await asyncio.sleep(2.5)
+        # h2 as a client knows nothing behind a GOAWAY: what goes on is said and looked at by hand.
+        client.send(WindowUpdateFrame(call, window_increment=1000).serialize())
+        rest = await client.reader.read()
+        assert b"00000001" in rest
+        await stopping
+
+
+async def test_a_client_that_says_nothing_is_not_waited_for(server, monkeypatch):
+    monkeypatch.setattr("service.transport.connection._PREFACE_S", 0.1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    async with asyncio.timeout(10):
+        with suppress(ConnectionError):
+            await reader.read()
+    writer.close()
+    async with raw_client(server.port) as client:
+        await asyncio.sleep(0.2)
+        assert await client.status(client.request("Echo")) == Code.OK
