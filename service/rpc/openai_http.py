@@ -9,7 +9,7 @@ that of the typed face.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -32,11 +32,13 @@ from service.api.conversations import Conversations
 from service.api.responses import Responses
 from service.engine.base import Engine
 from service.errors import InvalidRequest
+from service.long_work import in_thread_if_long
 from service.rpc.auth import owner_of
+from service.rpc.event_bodies import event_bodies
 from service.rpc.incoming import read_json
 from service.rpc.models import get_model, list_models
 from service.rpc.query import boolean, number, page
-from service.rpc.status import ErrorsAsStatus, as_told, error_event
+from service.rpc.status import ErrorsAsStatus
 from service.rpc.warning import warn, warned
 from service.run.drain import Drain
 from service.wire.openai_json import encode
@@ -44,11 +46,6 @@ from service.wire.openai_json import encode
 Context = grpc.aio.ServicerContext[Any, HttpBody]
 
 _JSON: Final = "application/json"
-_EVENT_STREAM: Final = "text/event-stream"
-# Server-sent events ignore lines that begin with a colon; proxies and clients see a live connection.
-_KEEPALIVE: Final = HttpBody(content_type=_EVENT_STREAM, data=b": keepalive\n\n")
-_MAX_BODY_EVENTS: Final = 64
-"""Events to a message. A log that is read again brings many: a slow client gets them in pieces."""
 
 
 class OpenAIHttpServicer(OpenAIHttpServiceServicer):
@@ -80,7 +77,7 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
             else:
                 response = await self._responses.create(create, owner)
                 await warn(create, context)
-                await context.write(_document(response))
+                await context.write(await _document(response))
 
     async def GetResponse(  # type: ignore[override]
         self, request: http.GetResponseHttpRequest, context: Context
@@ -94,35 +91,37 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
                 events = self._responses.resume(request.response_id, owner, after)
                 await self._deliver(context, events, after)
             else:
-                await context.write(_document(await self._responses.get(request.response_id, owner)))
+                await context.write(await _document(await self._responses.get(request.response_id, owner)))
 
     async def DeleteResponse(self, request: http.DeleteResponseHttpRequest, context: Context) -> HttpBody:
         """Forget a kept response."""
         async with ErrorsAsStatus(context):
-            return _document(await self._responses.delete(request.response_id, owner_of(context)))
+            return await _document(await self._responses.delete(request.response_id, owner_of(context)))
 
     async def CancelResponse(self, request: http.CancelResponseHttpRequest, context: Context) -> HttpBody:
         """End a background response."""
         async with ErrorsAsStatus(context):
-            return _document(await self._responses.cancel(request.response_id, owner_of(context)))
+            return await _document(await self._responses.cancel(request.response_id, owner_of(context)))
 
     async def ListInputItems(self, request: http.ListInputItemsHttpRequest, context: Context) -> HttpBody:
         """List a kept response's input items."""
         async with ErrorsAsStatus(context):
             owner = owner_of(context)
-            return _document(await self._responses.input_items(request.response_id, owner, page(request)))
+            return await _document(
+                await self._responses.input_items(request.response_id, owner, page(request))
+            )
 
     async def CountInputTokens(self, request: HttpBody, context: Context) -> HttpBody:
         """Count a request's tokens."""
         async with ErrorsAsStatus(context):
             create = await read_json(CreateResponseRequest, request.data)
-            return _document(await self._responses.count_tokens(create, owner_of(context)))
+            return await _document(await self._responses.count_tokens(create, owner_of(context)))
 
     async def CompactResponse(self, request: HttpBody, context: Context) -> HttpBody:
         """Make a conversation compact."""
         async with ErrorsAsStatus(context):
             create = await read_json(CreateResponseRequest, request.data)
-            return _document(await self._compactor.compact(create, owner_of(context)))
+            return await _document(await self._compactor.compact(create, owner_of(context)))
 
     # Conversations.
 
@@ -130,12 +129,12 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
         """Create a conversation."""
         async with ErrorsAsStatus(context):
             create = await read_json(CreateConversationRequest, request.data or b"{}")
-            return _document(await self._conversations.create(create, owner_of(context)))
+            return await _document(await self._conversations.create(create, owner_of(context)))
 
     async def GetConversation(self, request: http.GetConversationHttpRequest, context: Context) -> HttpBody:
         """Return a conversation."""
         async with ErrorsAsStatus(context):
-            return _document(await self._conversations.get(request.conversation_id, owner_of(context)))
+            return await _document(await self._conversations.get(request.conversation_id, owner_of(context)))
 
     async def UpdateConversation(
         self, request: http.UpdateConversationHttpRequest, context: Context
@@ -147,33 +146,39 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
                 # Else a slip would clear them.
                 raise InvalidRequest("metadata is missing: send an object, {} to clear it.", param="metadata")
             update.conversation_id = request.conversation_id
-            return _document(await self._conversations.update(update, owner_of(context)))
+            return await _document(await self._conversations.update(update, owner_of(context)))
 
     async def DeleteConversation(
         self, request: http.DeleteConversationHttpRequest, context: Context
     ) -> HttpBody:
         """Forget a conversation."""
         async with ErrorsAsStatus(context):
-            return _document(await self._conversations.delete(request.conversation_id, owner_of(context)))
+            return await _document(
+                await self._conversations.delete(request.conversation_id, owner_of(context))
+            )
 
     async def CreateItems(self, request: http.CreateItemsHttpRequest, context: Context) -> HttpBody:
         """Add items."""
         async with ErrorsAsStatus(context):
             create = await read_json(CreateItemsRequest, request.body.data)
             create.conversation_id = request.conversation_id
-            return _document(await self._conversations.add_items(create, owner_of(context)))
+            return await _document(await self._conversations.add_items(create, owner_of(context)))
 
     async def ListItems(self, request: http.ListItemsHttpRequest, context: Context) -> HttpBody:
         """List items."""
         async with ErrorsAsStatus(context):
             owner = owner_of(context)
-            return _document(await self._conversations.items(request.conversation_id, owner, page(request)))
+            return await _document(
+                await self._conversations.items(request.conversation_id, owner, page(request))
+            )
 
     async def GetItem(self, request: http.GetItemHttpRequest, context: Context) -> HttpBody:
         """Return an item."""
         async with ErrorsAsStatus(context):
             owner = owner_of(context)
-            return _document(await self._conversations.item(request.conversation_id, request.item_id, owner))
+            return await _document(
+                await self._conversations.item(request.conversation_id, request.item_id, owner)
+            )
 
     async def DeleteItem(self, request: http.DeleteItemHttpRequest, context: Context) -> HttpBody:
         """Remove an item."""
@@ -182,18 +187,18 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
             conversation = await self._conversations.delete_item(
                 request.conversation_id, request.item_id, owner
             )
-            return _document(conversation)
+            return await _document(conversation)
 
     # Models and health.
 
     async def ListModels(self, request: http.ListModelsHttpRequest, context: Context) -> HttpBody:
         """List the models."""
-        return _document(list_models(self._engine))
+        return await _document(list_models(self._engine))
 
     async def GetModel(self, request: http.GetModelHttpRequest, context: Context) -> HttpBody:
         """Describe one model."""
         async with ErrorsAsStatus(context):
-            return _document(get_model(self._engine, request.model))
+            return await _document(get_model(self._engine, request.model))
 
     async def GetHealth(self, request: http.GetHealthHttpRequest, context: Context) -> HttpBody:
         """Answer once the engine can serve."""
@@ -206,50 +211,10 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
         self, context: Context, events: AsyncGenerator[list[ResponseStreamEvent], None], after: int = -1
     ) -> None:
         async with aclosing(events) as batches, aclosing(event_bodies(batches, after)) as bodies:
-            async for pieces in bodies:
-                for body in pieces:
-                    await context.write(body)
+            async for body in bodies:
+                await context.write(body)
 
 
-def _document(message: Message) -> HttpBody:
-    return HttpBody(content_type=_JSON, data=encode(message))
-
-
-async def event_bodies(
-    batches: AsyncIterator[list[ResponseStreamEvent]], after: int = -1
-) -> AsyncGenerator[Iterable[HttpBody], None]:
-    """Yield the messages of each batch, as server-sent events; an empty batch is a comment.
-
-    A fault behind the first of them becomes an event, too: no status can tell it any more. `after`: the
-    number of the event before the first.
-
-    Raises:
-        Exception: what `batches` raises before it yields.
-
-    """
-    number, has_begun = after, False
-    try:
-        async for events in batches:
-            has_begun = True
-            if events:
-                number = events[-1].sequence_number
-            yield map(_event_body, _pieces(events)) if events else (_KEEPALIVE,)
-    except Exception as error:
-        if not has_begun:
-            raise
-        yield (_event_body([error_event(as_told(error), number + 1)]),)
-
-
-def _event_body(events: Sequence[ResponseStreamEvent]) -> HttpBody:
-    return HttpBody(content_type=_EVENT_STREAM, data=server_sent_events(events))
-
-
-def _pieces(events: Sequence[ResponseStreamEvent]) -> Iterator[Sequence[ResponseStreamEvent]]:
-    return (events[at : at + _MAX_BODY_EVENTS] for at in range(0, len(events), _MAX_BODY_EVENTS))
-
-
-def server_sent_events(events: Iterable[ResponseStreamEvent]) -> bytes:
-    """Return events in the framing of server-sent events: line feeds only, each event whole."""
-    return b"".join(
-        b"event: " + event.type.encode() + b"\ndata: " + encode(event) + b"\n\n" for event in events
-    )
+async def _document(message: Message) -> HttpBody:
+    data = await in_thread_if_long(message.ByteSize(), encode, message)
+    return HttpBody(content_type=_JSON, data=data)

@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from tests.integration.gateway import TIMEOUT_S, assert_openai_error, body, wait_until
+from tests.integration.gateway import TIMEOUT_S, assert_openai_error, body, events_of, wait_until
 from tests.processes import start_gateway, start_service
 from tests.scripts import write_script
 
@@ -16,6 +16,19 @@ def test_large_bodies(http):
     fits = json.dumps(body()).encode() + b" " * 30 * MIB
     assert http.post("/v1/responses", content=fits).status_code == 200
     assert_openai_error(http.post("/v1/responses", content=fits + b" " * 3 * MIB), 413, "request_too_large")
+
+
+def test_documents_larger_than_requests_may_be(http):
+    """A page of items that came with several requests; an answer that repeats what was large."""
+    large = {"role": "user", "content": "x" * (12 * MIB)}
+    conversation = http.post("/v1/conversations", json={}).json()["id"]
+    for _ in range(3):
+        assert http.post(f"/v1/conversations/{conversation}/items", json={"items": [large]}).status_code == 200
+    items = http.get(f"/v1/conversations/{conversation}/items")
+    assert (items.status_code, len(items.json()["data"])) == (200, 3)
+
+    text = http.post("/v1/responses", json=body(stream=True, store=False, user="x" * (17 * MIB))).text
+    assert [len(event["response"]["user"]) for event in events_of(text) if "response" in event] == [17 * MIB] * 3
 
 
 def test_what_the_service_finds_too_large_is_no_overload(tmp_path):

@@ -8,7 +8,7 @@ from openai.types.responses import ResponseErrorEvent
 from openresponses.v1.event_pb2 import ResponseStreamEvent, ResponseTextDeltaEvent
 
 from service.errors import NotFound, Unavailable
-from service.rpc.openai_http import event_bodies
+from service.rpc.event_bodies import event_bodies
 
 
 def delta(number: int) -> ResponseStreamEvent:
@@ -25,7 +25,7 @@ async def bodies(*batches: list[ResponseStreamEvent] | Exception) -> list[bytes]
                 raise batch
             yield batch
 
-    return [body.data async for group in event_bodies(play()) for body in group]
+    return [body.data async for body in event_bodies(play())]
 
 
 def documents(body: bytes) -> list[dict]:
@@ -36,6 +36,14 @@ async def test_a_large_batch_comes_in_pieces():
     found = await bodies([delta(number) for number in range(150)])
     assert len(found) == 3
     assert [event["sequence_number"] for body in found for event in documents(body)] == list(range(150))
+
+
+async def test_large_events_come_by_themselves():
+    large = [delta(number) for number in range(4)]
+    for event in large[1:3]:
+        event.output_text_delta.delta = "x" * 700_000
+    found = await bodies(large)
+    assert [[event["sequence_number"] for event in documents(body)] for body in found] == [[0, 1], [2, 3]]
 
 
 async def test_a_silence_is_a_comment():
@@ -67,7 +75,7 @@ async def test_a_comment_has_begun_the_stream_and_numbers_go_on():
         yield []
         raise Unavailable("Try again.")
 
-    found = [body.data async for group in event_bodies(play(), 7) for body in group]
+    found = [body.data async for body in event_bodies(play(), 7)]
     assert found[0] == b": keepalive\n\n"
     assert documents(found[1])[0]["sequence_number"] == 8
 
