@@ -10,8 +10,8 @@ from typing import Final
 
 from service.errors import InvalidRequest
 from service.files.pdf_text import Outcome
+from service.lru_cache import LruCache
 from service.places import Places
-from service.recent import Recent
 
 MAX_PDF_PAGES: Final = 500
 MAX_PDF_CPU_S: Final = 20
@@ -38,7 +38,7 @@ class PdfReader:
         """`max_cpu_s`: seconds of the processor that a document may take."""
         self._max_cpu_s = max_cpu_s
         self._places = Places(MAX_AT_ONCE, MAX_WAITING, "documents wait to be read", retry_after_s=5)
-        self._texts: Recent[bytes, str] = Recent(_MAX_KEPT_BYTES)
+        self._texts: LruCache[bytes, str] = LruCache(_MAX_KEPT_BYTES)
 
     async def text(self, document: bytes, path: str) -> str:
         """Return a document's text, page by page.

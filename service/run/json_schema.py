@@ -13,7 +13,7 @@ import jsonschema_rs
 import orjson
 
 from service.errors import InvalidRequest
-from service.recent import Recent
+from service.lru_cache import LruCache
 from service.run.schema_work import SchemaWork, TooMuchWork
 
 MAX_SCHEMA_BYTES: Final = 2**18
@@ -76,7 +76,7 @@ class JsonSchema:
 
 
 # Agents send the same tools with every request.
-_kept: Final = Recent[str, JsonSchema](MAX_KEPT_BYTES)
+_kept: Final = LruCache[str, JsonSchema](MAX_KEPT_BYTES)
 
 
 def json_schema(text: str, path: str) -> JsonSchema:

@@ -23,12 +23,16 @@ def test_documents_larger_than_requests_may_be(http):
     large = {"role": "user", "content": "x" * (12 * MIB)}
     conversation = http.post("/v1/conversations", json={}).json()["id"]
     for _ in range(3):
-        assert http.post(f"/v1/conversations/{conversation}/items", json={"items": [large]}).status_code == 200
+        assert (
+            http.post(f"/v1/conversations/{conversation}/items", json={"items": [large]}).status_code == 200
+        )
     items = http.get(f"/v1/conversations/{conversation}/items")
     assert (items.status_code, len(items.json()["data"])) == (200, 3)
 
     text = http.post("/v1/responses", json=body(stream=True, store=False, user="x" * (17 * MIB))).text
-    assert [len(event["response"]["user"]) for event in events_of(text) if "response" in event] == [17 * MIB] * 3
+    assert [len(event["response"]["user"]) for event in events_of(text) if "response" in event] == [
+        17 * MIB
+    ] * 3
 
 
 def test_what_the_service_finds_too_large_is_no_overload(tmp_path):

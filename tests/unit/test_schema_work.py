@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidRequest
-from service.recent import Recent
+from service.lru_cache import LruCache
 from service.run.json_schema import MAX_CHECKS, MAX_PATTERN_BYTES, MAX_SCHEMA_BYTES, json_schema
 from service.run.schema_work import (
     MAX_CHAIN_LEVELS,
@@ -329,7 +329,7 @@ def test_compiled_schemas_are_kept_by_their_size():
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 12))))
 def test_what_is_kept_stays_within_its_limit_and_is_the_latest(puts):
-    recent = Recent[str, int](max_bytes=20)
+    recent = LruCache[str, int](max_bytes=20)
     expected: dict[str, int] = {}
     for key, size in puts:
         recent.put(key, size, size)
@@ -343,7 +343,7 @@ def test_what_is_kept_stays_within_its_limit_and_is_the_latest(puts):
 
 
 def test_what_is_used_stays():
-    recent = Recent[str, int](max_bytes=2)
+    recent = LruCache[str, int](max_bytes=2)
     recent.put("a", 1, 1)
     recent.put("b", 2, 1)
     recent.get("a")

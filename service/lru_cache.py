@@ -11,7 +11,7 @@ _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 
-class Recent(Generic[_K, _V]):
+class LruCache(Generic[_K, _V]):
     """Keeps values by key. The ones that were not used for longest are forgotten first.
 
     Attributes:
