@@ -82,6 +82,8 @@ BAD_STARTS = [
     (["--engine", "magic"], "--engine"),
     (["--listen", "nonsense"], "--listen"),
     (["--stream-interval", "0"], "--stream-interval"),
+    (["--script", "/nowhere.json"], "--engine embedded reads no script: add --engine scripted."),
+    (["--auto-min-interval", "9", "--auto-max-interval", "5"], "--auto-min-interval 9 is above"),
 ]
 
 

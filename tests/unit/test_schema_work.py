@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidRequest
-from service.lru_cache import LruCache
 from service.run.json_schema import MAX_CHECKS, MAX_PATTERN_BYTES, MAX_SCHEMA_BYTES, json_schema
 from service.run.schema_work import (
     MAX_CHAIN_LEVELS,
@@ -325,27 +324,3 @@ def test_compiled_schemas_are_kept_by_their_size():
     text = '{"title": "kept"}'
     assert json_schema(text, "x") is json_schema(text, "x")
     assert json_schema('{"pattern": "a"}', "x").size_bytes > MAX_PATTERN_BYTES
-
-
-@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 12))))
-def test_what_is_kept_stays_within_its_limit_and_is_the_latest(puts):
-    recent = LruCache[str, int](max_bytes=20)
-    expected: dict[str, int] = {}
-    for key, size in puts:
-        recent.put(key, size, size)
-        expected.pop(key, None)
-        expected[key] = size
-        while sum(expected.values()) > 20:
-            expected.pop(next(iter(expected)))
-        assert recent.kept_bytes == sum(expected.values())
-        assert {k: recent.get(k) for k in list(expected)} == expected
-        assert all(recent.get(k) is None for k in "abcdef" if k not in expected)
-
-
-def test_what_is_used_stays():
-    recent = LruCache[str, int](max_bytes=2)
-    recent.put("a", 1, 1)
-    recent.put("b", 2, 1)
-    recent.get("a")
-    recent.put("c", 3, 1)
-    assert (recent.get("a"), recent.get("b"), recent.get("c")) == (1, None, 3)
