@@ -7,6 +7,7 @@ the same messages for every chunking of the same tokens: only the grouping of `M
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -90,6 +91,19 @@ class Splitter(Protocol):
         ...
 
 
+class PromptTooLong(Exception):
+    """A prompt has more tokens than it may have.
+
+    Attributes:
+        tokens: how many it has.
+
+    """
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__(f"{tokens} tokens")
+        self.tokens = tokens
+
+
 class Dialect(Protocol):
     """A model family's way of writing."""
 
@@ -98,13 +112,20 @@ class Dialect(Protocol):
     boundary_token_ids: frozenset[int]
     """Tokens after which a flush is worth it at once, since an item begins or ends there."""
 
-    def render(self, request: CreateResponseRequest, history: Sequence[InputItem] = ()) -> list[int]:
+    def render(
+        self,
+        request: CreateResponseRequest,
+        history: Sequence[InputItem] = (),
+        *,
+        max_tokens: int = sys.maxsize,
+    ) -> list[int]:
         """Return the prompt tokens, up to where the model goes on. `history` comes before the input.
 
         Files have become text before. What the history holds and cannot be rendered is left out.
 
         Raises:
             InvalidRequest: an input item cannot be rendered; `param` names it.
+            PromptTooLong: there are more than `max_tokens`.
 
         """
         ...

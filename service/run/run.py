@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ from openresponses.v1.item_pb2 import Input, InputItem, InputItemList
 from openresponses.v1.response_pb2 import TRUNCATION_AUTO, Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
-from service.dialect.base import Dialect
+from service.dialect.base import Dialect, PromptTooLong
 from service.dialect.callable_tools import RequestTools
 from service.engine.base import Engine, GenerationRequest, Guidance, ModelInfo, find_model
 from service.errors import InvalidRequest, ServiceError
@@ -126,7 +126,7 @@ class ResponseRunner:
         model, tools = run.checked or self.check(request)
         async with self._preparation:
             promised = await in_thread_if_long(schema_bytes(request, tools), promises, request, tools)
-            prompt = await self._prompt(run, model)
+            prompt = await self._fitting_prompt(run, model)
         response = opened_response(request, model, response_id=run.response_id, created_at=int(self._clock()))
         generation = self._generation(request, model, prompt, response.id, guidance(tools, promised.answer))
         sealed = not self._show_reasoning or SEALED_REASONING in request.include
@@ -186,7 +186,10 @@ class ResponseRunner:
         """
         model, _ = run.checked or self.check(run.request)
         async with self._preparation:
-            return len(await self._prompt(run, model))
+            try:
+                return len(await self._prompt(run, model))
+            except PromptTooLong as too_long:
+                return too_long.tokens
 
     def check(self, request: CreateResponseRequest) -> Checked:
         """Check what does not depend on the prompt, before anything is read for a request.
@@ -198,25 +201,44 @@ class ResponseRunner:
         model = find_model(self._engine, request.model)
         return Checked(model, validate(request, model, self._stream.limits))
 
+    async def _fitting_prompt(self, run: Run, model: ModelInfo) -> list[int]:
+        try:
+            return await self._prompt(run, model)
+        except PromptTooLong as too_long:
+            raise InvalidRequest(
+                f"The input has {too_long.tokens} tokens, and the model's context holds "
+                f"{model.context_window_tokens} with the output: shorten it.",
+                code="context_length_exceeded",
+                param="input",
+            ) from None
+
     async def _prompt(self, run: Run, model: ModelInfo) -> list[int]:
         size = run.request.ByteSize() + sum(item.ByteSize() for item in run.history)
         return await in_thread_if_long(size, self._rendered, run, model)
 
     def _rendered(self, run: Run, model: ModelInfo) -> list[int]:
+        """Return the prompt, with room for a token behind it. Raises PromptTooLong, too."""
         request, window = run.request, model.context_window_tokens
-        prompt = self._dialect.render(request, run.history)
+        if request.truncation != TRUNCATION_AUTO:
+            return self._dialect.render(request, run.history, max_tokens=window - 1)
         room = min(request.max_output_tokens or window // _ROOM_SHARE, window // 2)
-        if request.truncation != TRUNCATION_AUTO or len(prompt) <= window - room:
-            return prompt
+        with suppress(PromptTooLong):
+            return self._dialect.render(request, run.history, max_tokens=window - room)
         shorter = CreateResponseRequest()
         shorter.CopyFrom(request)
 
-        def render(items: Sequence[InputItem]) -> list[int]:
+        def render(items: Sequence[InputItem], max_tokens: int) -> list[int]:
             shorter.input.CopyFrom(Input(items=InputItemList(items=items)))
-            return self._dialect.render(shorter)
+            return self._dialect.render(shorter, max_tokens=max_tokens)
 
-        items = [*run.history, *as_items(request.input)]
-        return render(fitting(items, lambda kept: len(render(kept)) <= window - room))
+        def fits(items: Sequence[InputItem]) -> bool:
+            try:
+                render(items, window - room)
+            except PromptTooLong:
+                return False
+            return True
+
+        return render(fitting([*run.history, *as_items(request.input)], fits), window - 1)
 
     def _generation(
         self,
@@ -227,13 +249,6 @@ class ResponseRunner:
         held_to: Guidance,
     ) -> GenerationRequest:
         room = model.context_window_tokens - len(prompt)
-        if room <= 0:
-            raise InvalidRequest(
-                f"The input has {len(prompt)} tokens, and the model's context holds "
-                f"{model.context_window_tokens} with the output: shorten it.",
-                code="context_length_exceeded",
-                param="input",
-            )
         return GenerationRequest(
             request_id=request_id,
             model=model.id,

@@ -244,6 +244,26 @@ def test_counting_counts_what_the_response_would(client):
         client.responses.input_tokens.count(model="answers", input=[{"type": "brand_new"}])
 
 
+def test_the_context_holds_a_token_less_than_it_has(client):
+    def many(words: int) -> str:
+        return "word" + " word" * words
+
+    window = client.models.retrieve("answers").context_window
+    words = window - 1 - client.responses.input_tokens.count(model="answers", input=many(0)).input_tokens
+    counted = client.responses.input_tokens.count(model="answers", input=many(words))
+    assert counted.input_tokens == window - 1
+    full = client.responses.create(model="answers", input=many(words))
+    assert (full.status, full.usage.output_tokens) == ("incomplete", 1)
+    # What is counted need not fit.
+    counted = client.responses.input_tokens.count(model="answers", input=many(words + 1))
+    assert counted.input_tokens == window
+    with pytest.raises(
+        openai.BadRequestError, match=f"has {window} tokens.* context holds {window}"
+    ) as caught:
+        client.responses.create(model="answers", input=many(words + 1))
+    assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "input")
+
+
 def test_truncation_drops_the_oldest_items(client):
     question = {"role": "user", "content": "And now?"}
     many = [{"role": "user", "content": f"{i} " + "word " * 20_000} for i in range(8)]

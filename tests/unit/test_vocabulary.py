@@ -82,6 +82,11 @@ def test_both_tokenizers_agree(text):
 
 
 @given(TEXTS)
+def test_tokens_are_counted_as_they_are_made(text):
+    assert vocabulary.count(text) == len(vocabulary.encode(text))
+
+
+@given(TEXTS)
 def test_the_bytes_of_a_text_are_those_of_its_tokens(text):
     table = vocabulary.token_bytes()
     assert b"".join(table[token] for token in vocabulary.encode(text)).decode() == text

@@ -6,6 +6,7 @@ the template write it. What the model writes comes as it is, in Harmony's text t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from openresponses.v1.item_pb2 import InputItem
@@ -29,9 +30,15 @@ class ChatDialect:
         """Load the vocabulary, so that the first request does not wait for it."""
         vocabulary.load()
 
-    def render(self, request: CreateResponseRequest, history: Sequence[InputItem] = ()) -> list[int]:
+    def render(
+        self,
+        request: CreateResponseRequest,
+        history: Sequence[InputItem] = (),
+        *,
+        max_tokens: int = sys.maxsize,
+    ) -> list[int]:
         """Return the prompt, in Harmony."""
-        return render(request, history)
+        return render(request, history, max_tokens=max_tokens)
 
     def check_items(self, items: Sequence[InputItem]) -> None:
         """Check that items can stand in a prompt."""

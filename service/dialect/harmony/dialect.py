@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from openresponses.v1.item_pb2 import InputItem
@@ -28,9 +29,15 @@ class HarmonyDialect:
         """Load the vocabulary, so that the first request does not wait for it."""
         vocabulary.load()
 
-    def render(self, request: CreateResponseRequest, history: Sequence[InputItem] = ()) -> list[int]:
+    def render(
+        self,
+        request: CreateResponseRequest,
+        history: Sequence[InputItem] = (),
+        *,
+        max_tokens: int = sys.maxsize,
+    ) -> list[int]:
         """Return the prompt tokens, up to `<|start|>assistant`."""
-        return render(request, history)
+        return render(request, history, max_tokens=max_tokens)
 
     def check_items(self, items: Sequence[InputItem]) -> None:
         """Check that items can stand in a prompt."""

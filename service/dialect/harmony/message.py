@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.dialect.harmony.vocabulary import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, START, encode
+from service.dialect.harmony.prompt_tokens import PromptTokens
+from service.dialect.harmony.vocabulary import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, START
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,20 @@ class Message:
     recipient: str = ""
     """A function as `functions.NAME`, or `assistant`; empty when it is for all."""
 
-    def tokens(self) -> list[int]:
-        """Return the message's tokens."""
+    def write(self, prompt: PromptTokens) -> None:
+        """Add the message's tokens to a prompt."""
         calls = bool(self.recipient) and self.author == "assistant"
-        tokens = [START, *encode(self.author)]
+        prompt.add([START])
+        prompt.add_text(self.author)
         if self.recipient:
-            tokens += encode(f" to={self.recipient}")
+            prompt.add_text(f" to={self.recipient}")
         if self.channel:
-            tokens += [CHANNEL, *encode(self.channel)]
+            prompt.add([CHANNEL])
+            prompt.add_text(self.channel)
         if calls:
-            tokens += [*encode(" "), CONSTRAIN, *encode("json")]
-        return [*tokens, MESSAGE, *encode(self.text), CALL if calls else END]
+            prompt.add_text(" ")
+            prompt.add([CONSTRAIN])
+            prompt.add_text("json")
+        prompt.add([MESSAGE])
+        prompt.add_text(self.text)
+        prompt.add([CALL if calls else END])

@@ -10,6 +10,7 @@ the turn that is still running.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -22,9 +23,10 @@ from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.harmony.input_items import input_messages
 from service.dialect.harmony.message import Message
+from service.dialect.harmony.prompt_tokens import PromptTokens
 from service.dialect.harmony.response_format import response_format_section
 from service.dialect.harmony.tools import tools_section
-from service.dialect.harmony.vocabulary import START, encode, load_encoding
+from service.dialect.harmony.vocabulary import START, load_encoding
 from service.errors import InvalidRequest
 
 # OpenAI's efforts and Harmony's three. None of them turns reasoning off: the models always may reason.
@@ -50,6 +52,7 @@ def render(
     request: CreateResponseRequest,
     history: Sequence[InputItem] = (),
     *,
+    max_tokens: int = sys.maxsize,
     conversation_start_date: str | None = None,
 ) -> list[int]:
     """Return the prompt's tokens, with `history` before the request's own input.
@@ -58,6 +61,7 @@ def render(
 
     Raises:
         InvalidRequest: the input is missing, or an item or tool cannot be rendered; `param` names it.
+        PromptTooLong: there are more than `max_tokens`.
 
     """
     effort = _effort(request)
@@ -67,14 +71,17 @@ def render(
     instructions = "\n\n".join(filter(None, [request.instructions, *opening, _verbosity(request)]))
     declared = "\n\n".join(filter(None, [tools, response_format_section(request.text.format)]))
 
-    tokens = [*_system(effort, bool(tools), conversation_start_date)]
+    prompt = PromptTokens(max_tokens)
+    prompt.add(_system(effort, bool(tools), conversation_start_date))
     if instructions or declared:
-        tokens += Message("developer", _developer_text(instructions, declared)).tokens()
+        Message("developer", _developer_text(instructions, declared)).write(prompt)
     for message in _without_stale_reasoning(messages[len(opening) :]):
         if _is_developer(message):
             message = replace(message, text=_developer_text(message.text))
-        tokens += message.tokens()
-    return [*tokens, START, *encode("assistant")]
+        message.write(prompt)
+    prompt.add([START])
+    prompt.add_text("assistant")
+    return prompt.taken()
 
 
 def _effort(request: CreateResponseRequest) -> harmony.ReasoningEffort:

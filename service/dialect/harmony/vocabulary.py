@@ -78,6 +78,12 @@ def encode(text: str) -> list[int]:
     return tokens
 
 
+def count(text: str) -> int:
+    """Return how many tokens a text has, without making them: other threads go on meanwhile."""
+    number: int = _encoder().count(text)
+    return number
+
+
 @cache
 def token_bytes() -> tuple[bytes, ...]:
     """Return the bytes of every text token, indexed by its id: `FIRST_SPECIAL` entries.
