@@ -18,6 +18,7 @@ from typing import TypeAlias
 import orjson
 
 from service.errors import InvalidRequest
+from service.wire.json_bare import bare_slices
 
 MAX_NESTING_LEVELS = 64
 """Deepest nesting of arrays and objects that is read, in levels. What is read stays within protobuf's own
@@ -25,8 +26,6 @@ limit of 100 messages in one another."""
 MAX_VALUES = 500_000
 """Most values of a document, empty arrays and objects counted twice: some 100 ms and 100 MiB."""
 
-# The quote at the end is optional so that an unfinished string costs one pass, not one for each quote in it.
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
 # Numbers that may not be printed as they were written, in text without strings.
@@ -101,7 +100,7 @@ def compact(value: JsonValue) -> str:
         return orjson.Fragment(value.text)
 
     text = orjson.dumps(value, default=print_number, option=orjson.OPT_PASSTHROUGH_DATACLASS)
-    if not are_exact and _FRACTION.search(_STRING.sub(b"", text)):
+    if not are_exact and _has_fraction(text):
         raise DigitsNeeded
     return text.decode()
 
@@ -118,16 +117,29 @@ def embed(text: str) -> orjson.Fragment:
     return orjson.Fragment(text.replace("\n", " ").replace("\r", " "))
 
 
+def _has_fraction(text: bytes) -> bool:
+    last = b""
+    for piece in bare_slices(text):
+        if _FRACTION.search(last + piece):
+            return True
+        last = piece[-1:]
+    return False
+
+
 def _within_limits(data: bytes) -> bytes:
     """Return a document without its strings. Raises InvalidRequest where it is beyond the limits."""
-    # Opening quotes, at least: a quote that is escaped is within a string.
-    if data.count(b'"') - data.count(b'\\"') > 4 * MAX_VALUES:
-        raise _invalid(f"holds more than {MAX_VALUES} values: send less, or long data as one string")
-    bare = _STRING.sub(b"", data)
-    # Every value but the first has a comma or a bracket of its own before it.
-    if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > MAX_VALUES:
-        raise _invalid(f"holds more than {MAX_VALUES} values: send less, or long data as one string")
-    brackets = bare.translate(_AS_ARRAYS, _NOT_BRACKETS)
+    pieces: list[bytes] = []
+    brackets = bytearray()
+    commas = opened = 0
+    for piece in bare_slices(data):
+        found = piece.translate(_AS_ARRAYS, _NOT_BRACKETS)
+        pieces.append(piece)
+        brackets += found
+        opened += found.count(b"[")
+        commas += piece.count(b",")
+        # Every value but the first has a comma or a bracket of its own before it; brackets come in pairs.
+        if max(commas + opened, len(brackets) - opened) > MAX_VALUES:
+            raise _invalid(f"holds more than {MAX_VALUES} values: send less, or long data as one string")
     for _ in range(MAX_NESTING_LEVELS):
         # One level less each time, until none is closed.
         before, brackets = brackets, brackets.replace(b"[]", b"")
@@ -135,7 +147,7 @@ def _within_limits(data: bytes) -> bytes:
             break
     if b"[]" in brackets:
         raise _invalid(f"is nested deeper than {MAX_NESTING_LEVELS} levels, which is the limit")
-    return bare
+    return b"".join(pieces)
 
 
 def _no_json(data: bytes, error: json.JSONDecodeError) -> InvalidRequest:
