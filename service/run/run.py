@@ -227,9 +227,14 @@ class ResponseRunner:
         shorter = CreateResponseRequest()
         shorter.CopyFrom(request)
 
+        # What is kept and cannot be rendered any more is left out, what the client sends is refused.
+        kept = {id(item) for item in run.history}
+
         def render(items: Sequence[InputItem], max_tokens: int) -> list[int]:
-            shorter.input.CopyFrom(Input(items=InputItemList(items=items)))
-            return self._dialect.render(shorter, max_tokens=max_tokens)
+            own = [item for item in items if id(item) not in kept]
+            shorter.input.CopyFrom(Input(items=InputItemList(items=own)))
+            history = [item for item in items if id(item) in kept]
+            return self._dialect.render(shorter, history, max_tokens=max_tokens)
 
         def fits(items: Sequence[InputItem]) -> bool:
             try:

@@ -277,6 +277,21 @@ def test_truncation_drops_the_oldest_items(client):
     assert short.usage.input_tokens == tokens(client, [question], [])
 
 
+def test_truncation_leaves_out_what_is_kept_and_can_no_longer_be_shown(client):
+    """An output whose call was deleted: no request could mend it."""
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "It is."}
+    old, late = ({"role": "user", "content": f"{i} " + "word " * 60_000} for i in range(2))
+    conversation = client.conversations.create(items=[old, call, output, late])
+    kept = client.conversations.items.list(conversation.id, order="asc").data
+    client.conversations.items.delete(kept[1].id, conversation_id=conversation.id)
+    question = {"role": "user", "content": "And now?"}
+    cut = client.responses.create(
+        model="answers", conversation=conversation.id, input=[question], truncation="auto"
+    )
+    assert cut.usage.input_tokens == tokens(client, [late, question], [])
+
+
 def test_a_file_is_read_and_an_image_refused(client):
     file = {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,SGVsbG8="}
     with_file = [{"role": "user", "content": [file, {"type": "input_text", "text": "What is it?"}]}]
