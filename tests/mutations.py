@@ -27,6 +27,7 @@ PROMISES = "service/run/promises.py"
 FRAMING = "service/transport/framing.py"
 HEADERS = "service/transport/headers.py"
 HTTP2 = "service/transport/http2.py"
+FRAMES = "service/transport/frames.py"
 CONNECTION = "service/transport/connection.py"
 TURNS_OF_CALLS = "service/transport/turns.py"
 RPC = "service/transport/call.py"
@@ -58,7 +59,7 @@ TRANSPORT = (
     *("tests/unit/test_framing.py", "tests/unit/test_headers.py", "tests/unit/test_outgoing.py"),
     *("tests/integration/test_transport.py", "tests/integration/test_transport_windows.py"),
     *("tests/integration/test_transport_slow_clients.py", "tests/integration/test_transport_endings.py"),
-    "tests/integration/test_transport_malformed.py",
+    *("tests/integration/test_transport_malformed.py", "tests/integration/test_transport_floods.py"),
     "--maxfail=4",
 )
 SHOWN = 3
@@ -173,17 +174,17 @@ MUTATIONS = [
     Mutation("Transport", "a message is sent at once, not with its turn", RPC, "        self.outgoing.add(data)\n        self._link.ready(self)", "        self.outgoing.add(data)\n        self._link.ready(self)\n        self._link._flush()", TRANSPORT),
     Mutation("Transport", "a call may hold any amount", RPC, "if self.outgoing.waiting_bytes > HELD_BYTES and", "if False and", TRANSPORT),
     Mutation("Transport", "what the transport holds has no limit", CONNECTION, "            if self._may_write:\n", "            if True:\n", TRANSPORT),
-    Mutation("Transport", "answers to a client that does not read have no limit", CONNECTION, "                transport.pause_reading()", "                pass", TRANSPORT),
+    Mutation("Transport", "answers to a client that does not read have no limit", CONNECTION, "if transport.get_write_buffer_size() > _UNSENT_ANSWERS_BYTES:", "if False:", TRANSPORT),
     Mutation("Transport", "a large message needs no framing limit", FRAMING, "if length > self._max_bytes:", "if False:", TRANSPORT),
     Mutation("Transport", "bombs are unpacked", FRAMING, "unpacker.decompress(body, self._max_bytes + 1)", "unpacker.decompress(body)", TRANSPORT),
     Mutation("Transport", "a client's GOAWAY ends its calls", HTTP2, "        self.state_machine = _StateMachine()\n", "", TRANSPORT),
     Mutation("Transport", "a client's GOAWAY drops what is to be sent", HTTP2, "def clear_outbound_data_buffer(", "def do_not_clear_outbound_data_buffer(", TRANSPORT),
-    Mutation("Transport", "frames are held whatever their length", HTTP2, "if len(self.incoming_buffer._data) >", "if False and len(self.incoming_buffer._data) >", TRANSPORT),
+    Mutation("Transport", "frames are held whatever their length", HTTP2, "if self.incoming_buffer.next_bytes >", "if False and self.incoming_buffer.next_bytes >", TRANSPORT),
     Mutation("Transport", "what happened since an event is not looked at", HTTP2, "        if stream is None or stream.closed:\n            return\n", "        assert stream is not None\n", TRANSPORT),
     Mutation("Transport", "who is refused must end its request", HTTP2, "            self.reset_stream(stream_id, ErrorCodes.NO_ERROR)", "            pass", TRANSPORT),
-    Mutation("Transport", "who has waited longest for a window goes last", TURNS_OF_CALLS, "OrderedDict(self._blocked)", "OrderedDict(reversed(self._blocked.items()))", TRANSPORT),
-    Mutation("Transport", "room in the connection's window wakes nobody", CONNECTION, "                self._turns.unblock()\n", "                pass\n", TRANSPORT),
-    Mutation("Transport", "room in a stream's window wakes nobody", CONNECTION, "            case events.WindowUpdated(stream_id=stream_id):\n                self._wake(stream_id)", "            case events.WindowUpdated(stream_id=stream_id):\n                pass", TRANSPORT),
+    Mutation("Transport", "who has waited longest for a window goes last", TURNS_OF_CALLS, "line.popitem(last=False)", "line.popitem()", TRANSPORT),
+    Mutation("Transport", "room in the connection's window wakes nobody", TURNS_OF_CALLS, "            return self._blocked\n", "            return None\n", TRANSPORT),
+    Mutation("Transport", "room in a stream's window wakes nobody", CONNECTION, "            case events.WindowUpdated(stream_id=stream_id) if stream_id:\n", "            case events.WindowUpdated(stream_id=stream_id) if False:\n", TRANSPORT),
     Mutation("Transport", "a changed window wakes nobody", CONNECTION, "                    for stream_id in self._calls:\n                        self._wake(stream_id)", "                    pass", TRANSPORT),
     Mutation("Transport", "messages that wait are acknowledged", INCOMING, "if self._unacknowledged_bytes and not self._messages:", "if self._unacknowledged_bytes:", TRANSPORT),
     Mutation("Transport", "a part of a message is not acknowledged", INCOMING, "        finally:\n            self._release()", "        finally:\n            pass", TRANSPORT),
@@ -201,6 +202,16 @@ MUTATIONS = [
     Mutation("Transport", "status messages are sent as they are", HEADERS, 'percent_encoded(message)))', 'message.encode()))', TRANSPORT),
     Mutation("Transport", "there may be any number of calls", "service/transport/server.py", "if len(self._tasks) >= self._max_concurrent_calls:", "if False:", TRANSPORT),
     Mutation("Transport", "stopping does not wait", "service/transport/server.py", "        if self._tasks and grace:", "        if False:", TRANSPORT),
+    Mutation("Transport", "a turn takes all that has come", FRAMES, "        if self._work_left <= 0:\n            raise StopIteration\n", "", TRANSPORT),
+    Mutation("Transport", "what a turn has left is forgotten", CONNECTION, '            self.data_received(b"")', "            pass", TRANSPORT),
+    Mutation("Transport", "a turn reads on whatever it has left", CONNECTION, "                self._pause()\n            self._schedule_flush()", "                pass\n            self._schedule_flush()", TRANSPORT),
+    Mutation("Transport", "a turn sends any number of trailers", TURNS_OF_CALLS, "                most_bytes -= _HEAD_BYTES\n", "", TRANSPORT),
+    Mutation("Transport", "SETTINGS may come without end", FRAMES, "self._count_idle(_SETTINGS)", "pass", TRANSPORT),
+    Mutation("Transport", "PINGs may come without end", FRAMES, "                self._count_idle(1)", "                pass", TRANSPORT),
+    Mutation("Transport", "clients that cancel much are cut off", FRAMES, "frozenset((HeadersFrame, RstStreamFrame, WindowUpdateFrame))", "frozenset((HeadersFrame, WindowUpdateFrame))", TRANSPORT),
+    Mutation("Transport", "frames that bring nothing add up for ever", FRAMES, "            self._idle, self._idle_since = 0, now", "            pass", TRANSPORT),
+    Mutation("Transport", "what HPACK keeps has no limit", HTTP2, "min(value, _MAX_HEADER_TABLE_BYTES)", "value", TRANSPORT),
+    Mutation("Transport", "a smaller table of HPACK is not told", HTTP2, "            self.table_size_changes = [", "            _ = [", TRANSPORT),
 ]  # fmt: skip
 
 

@@ -77,6 +77,7 @@ class Connection(asyncio.Protocol):
         self._unwinding: set[asyncio.Future[None]] = set()
         self._flush_is_due = False
         self._may_write = True
+        self._is_paused = False
         self._is_leaving = False
 
     # asyncio's side.
@@ -104,7 +105,10 @@ class Connection(asyncio.Protocol):
         self._host.left(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sends. Whatever is wrong with it harms this connection only."""
+        """Take what the client sends, as much of it as a turn takes; flushes go on with the rest.
+
+        Whatever is wrong with it harms this connection only.
+        """
         if self._transport.is_closing():
             return
         try:
@@ -125,6 +129,8 @@ class Connection(asyncio.Protocol):
         except Exception:
             self._fail()
         else:
+            if self._http2.is_behind:
+                self._pause()
             self._schedule_flush()
 
     def pause_writing(self) -> None:
@@ -134,7 +140,6 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It has caught up."""
         self._may_write = True
-        self._transport.resume_reading()
         self._schedule_flush()
 
     # The server's side.
@@ -177,9 +182,8 @@ class Connection(asyncio.Protocol):
 
     def _take(self, event: events.Event) -> None:
         match event:
-            case events.WindowUpdated(stream_id=0):
-                self._turns.unblock()
-            case events.WindowUpdated(stream_id=stream_id):
+            case events.WindowUpdated(stream_id=stream_id) if stream_id:
+                # Of the connection's window the next flush makes use.
                 self._wake(stream_id)
             case events.DataReceived():
                 self._feed(event)
@@ -269,9 +273,25 @@ class Connection(asyncio.Protocol):
         if data := self._http2.data_to_send():
             transport.write(data)
             if transport.get_write_buffer_size() > _UNSENT_ANSWERS_BYTES:
-                transport.pause_reading()
+                self._pause()
         if self._is_leaving and not self._calls:
             self._close()
+        elif self._is_paused and transport.get_write_buffer_size() <= _UNSENT_ANSWERS_BYTES:
+            self._go_on()
+
+    def _pause(self) -> None:
+        """Read no more until flushes have gone on with what has come."""
+        if not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _go_on(self) -> None:
+        """Take what has been left to this turn; read on where that was all."""
+        if self._http2.is_behind:
+            self.data_received(b"")
+        if not self._http2.is_behind and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
 
     def _forget(self, call: Call) -> None:
         del self._calls[call.stream_id]

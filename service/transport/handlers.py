@@ -19,8 +19,8 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _UNWINDING_S: Final = 0.25
 """Seconds at the most that a call waits for those that its client has cancelled."""
-_SHOWN_CHARACTERS: Final = 200
-"""Of a method's name that does not exist."""
+_SHOWN_CHARACTERS: Final = 40
+"""Of a method's name that does not exist, ASCII only: what is echoed has to be compressed."""
 
 
 async def serve(
@@ -39,7 +39,8 @@ async def serve(
             await asyncio.wait(cancelled, timeout=_UNWINDING_S)
         handler = await find(call)
         if handler is None:
-            raise Refused(Code.UNIMPLEMENTED, f"There is no method {call.path[:_SHOWN_CHARACTERS]}")
+            shown = call.path[:_SHOWN_CHARACTERS].encode("ascii", "replace").decode()
+            raise Refused(Code.UNIMPLEMENTED, f"There is no method {shown}")
         await _answer(call, handler)
         call.end_as_said()
     except Refused as refused:

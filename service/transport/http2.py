@@ -11,8 +11,10 @@ from h2.errors import ErrorCodes
 from h2.events import Event
 from h2.exceptions import DenialOfServiceError, FrameTooLargeError
 from h2.settings import SettingCodes, Settings
+from hpack import Encoder
 from hyperframe.frame import Frame, HeadersFrame
 
+from service.transport.frames import Frames
 from service.transport.headers import Field
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ CONNECTION_WINDOW_BYTES: Final = 16 << 20
 """Of all requests' bodies of a connection."""
 
 _SWEPT_STREAMS: Final = 64
+# Of what HPACK keeps to name it again, which it looks for field by field (RFC 7541, 4.1).
+_MAX_HEADER_TABLE_BYTES: Final = 4096
 # Length in three bytes, type, flags, stream.
 _FRAME_HEADER: Final = struct.Struct(">HBBBL")
 _DATA: Final = 0
@@ -50,6 +54,25 @@ class _StateMachine(H2ConnectionStateMachine):
             for goaway in (ConnectionInputs.SEND_GOAWAY, ConnectionInputs.RECV_GOAWAY)
         },
     }
+
+
+class _Encoder(Encoder):
+    """HPACK with a table of a limited size.
+
+    What a client allows is as much as its memory holds; an encoder may keep less (RFC 7541, 4.2).
+    """
+
+    @property
+    def header_table_size(self) -> int:
+        """How many bytes the table may have. Set, it is told to the client with the next header fields."""
+        return self.header_table.maxsize
+
+    @header_table_size.setter
+    def header_table_size(self, value: int) -> None:
+        self.header_table.maxsize = size = min(value, _MAX_HEADER_TABLE_BYTES)
+        if self.header_table.resized:
+            # Of any number of sizes in between, the smallest and the last are told.
+            self.table_size_changes = [min([*self.table_size_changes, size]), size]
 
 
 class Http2(H2Connection):
@@ -83,6 +106,8 @@ class Http2(H2Connection):
             },
         )
         self.max_inbound_frame_size = _MAX_FRAME_BYTES
+        self.incoming_buffer: Frames = Frames()
+        self.encoder = _Encoder()
         self.decoder.max_header_list_size = _MAX_HEADER_LIST_BYTES
         self._sweep_at = _SWEPT_STREAMS
         self.initiate_connection()
@@ -102,16 +127,21 @@ class Http2(H2Connection):
             self._sweep_at = 2 * super().open_inbound_streams + _SWEPT_STREAMS
         return 0
 
-    def receive_data(self, data: Buffer) -> list[Event]:
-        """Take what the client has sent, and return what it means.
+    @property
+    def is_behind(self) -> bool:
+        """Whether more has come than `receive_data` has taken: it is to be called again, in another turn."""
+        return self.incoming_buffer.is_behind
 
-        h2 looks at a frame's length once all of it is there. It must not hold 16 MiB until then.
+    def receive_data(self, data: Buffer) -> list[Event]:
+        """Take what the client has sent, as much as fits into a turn, and return what it means.
 
         Raises:
             ProtocolError: the client does not keep to HTTP/2; what there is to say to it is ready to be sent.
         """
+        self.incoming_buffer.begin_turn()
         events = super().receive_data(data)
-        if len(self.incoming_buffer._data) > self.max_inbound_frame_size + _FRAME_HEADER.size:
+        # h2 looks at a frame's length once all of it is there. It must not hold 16 MiB until then.
+        if self.incoming_buffer.next_bytes > self.max_inbound_frame_size:
             self._terminate_connection(FrameTooLargeError.error_code)
             raise FrameTooLargeError("a frame is too large")
         return events

@@ -90,6 +90,20 @@ async def test_two_calls_share_the_window_of_the_connection(server):
         assert min(shares) > 0.4 * sum(shares)
 
 
+async def test_a_window_that_is_too_small_for_one_goes_round(server):
+    async with raw_client(server.port, INITIAL_WINDOW_SIZE=10 * MIB) as client:
+        calls = [client.request("Many", many(count=2000, size=1000)) for _ in range(3)]
+        received = 65_535
+        await client.receive(lambda: sum(len(client.body(call)) for call in calls) == received)
+        before = [len(client.body(call)) for call in calls]
+        for _ in range(9):
+            received += 100
+            client.http2.increment_flow_control_window(100)
+            client.send()
+            await client.receive(lambda: sum(len(client.body(call)) for call in calls) == received)
+        assert [len(client.body(call)) - sent for call, sent in zip(calls, before, strict=True)] == [300] * 3
+
+
 async def test_a_request_that_never_ends_holds_no_more_than_a_window(server):
     """A stream of requests whose handler does not read: the client must wait, and memory stays."""
     async with raw_client(server.port) as client:
