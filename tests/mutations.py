@@ -60,6 +60,7 @@ TRANSPORT = (
     *("tests/integration/test_transport.py", "tests/integration/test_transport_windows.py"),
     *("tests/integration/test_transport_slow_clients.py", "tests/integration/test_transport_endings.py"),
     *("tests/integration/test_transport_malformed.py", "tests/integration/test_transport_floods.py"),
+    "tests/integration/test_transport_requests.py",
     "--maxfail=4",
 )
 SHOWN = 3
@@ -176,7 +177,7 @@ MUTATIONS = [
     Mutation("Transport", "what the transport holds has no limit", CONNECTION, "            if self._may_write:\n", "            if True:\n", TRANSPORT),
     Mutation("Transport", "answers to a client that does not read have no limit", CONNECTION, "if transport.get_write_buffer_size() > _UNSENT_ANSWERS_BYTES:", "if False:", TRANSPORT),
     Mutation("Transport", "a large message needs no framing limit", FRAMING, "if length > self._max_bytes:", "if False:", TRANSPORT),
-    Mutation("Transport", "bombs are unpacked", FRAMING, "unpacker.decompress(body, self._max_bytes + 1)", "unpacker.decompress(body)", TRANSPORT),
+    Mutation("Transport", "bombs are unpacked", FRAMING, "unpacker.decompress(compressed.body, self._max_bytes + 1)", "unpacker.decompress(compressed.body)", TRANSPORT),
     Mutation("Transport", "a client's GOAWAY ends its calls", HTTP2, "        self.state_machine = _StateMachine()\n", "", TRANSPORT),
     Mutation("Transport", "a client's GOAWAY drops what is to be sent", HTTP2, "def clear_outbound_data_buffer(", "def do_not_clear_outbound_data_buffer(", TRANSPORT),
     Mutation("Transport", "frames are held whatever their length", HTTP2, "if self.incoming_buffer.next_bytes >", "if False and self.incoming_buffer.next_bytes >", TRANSPORT),
@@ -196,7 +197,7 @@ MUTATIONS = [
     Mutation("Transport", "who reads nothing is waited for", OUTGOING, "if self._taken_bytes == before:", "if False:", TRANSPORT),
     Mutation("Transport", "who reads slowly is cut off", OUTGOING, "if self._taken_bytes == before:", "if True:", TRANSPORT),
     Mutation("Transport", "a bug is told to the client", HANDLERS, 'call.end(Code.UNKNOWN, "The server had an internal error.")', "call.end(Code.UNKNOWN, str(error))", TRANSPORT),
-    Mutation("Transport", "unary calls take any number of messages", RPC, "if request is grpc.aio.EOF or await self.incoming.read() is not None:", "if request is grpc.aio.EOF:", TRANSPORT),
+    Mutation("Transport", "unary calls take any number of messages", INCOMING, "if len(self._messages) == 1 and", "if self._messages and", TRANSPORT),
     Mutation("Transport", "header fields are not checked", HEADERS, "        _check_field(name, value)\n", "", TRANSPORT),
     Mutation("Transport", "values must be ASCII", HEADERS, 'yield name.decode(), value.decode("latin-1")', "yield name.decode(), value.decode()", TRANSPORT),
     Mutation("Transport", "status messages are sent as they are", HEADERS, 'percent_encoded(message)))', 'message.encode()))', TRANSPORT),
@@ -212,6 +213,12 @@ MUTATIONS = [
     Mutation("Transport", "frames that bring nothing add up for ever", FRAMES, "            self._idle, self._idle_since = 0, now", "            pass", TRANSPORT),
     Mutation("Transport", "what HPACK keeps has no limit", HTTP2, "min(value, _MAX_HEADER_TABLE_BYTES)", "value", TRANSPORT),
     Mutation("Transport", "a smaller table of HPACK is not told", HTTP2, "            self.table_size_changes = [", "            _ = [", TRANSPORT),
+    Mutation("Transport", "a unary call's message is uncompressed before the request has ended", INCOMING, "while not self.has_ended and len(self._messages) <= 1:", "while not self.has_ended and len(self._messages) < 1:", TRANSPORT),
+    Mutation("Transport", "large messages are uncompressed on the loop", INCOMING, "if len(message.body) < _LARGE_BYTES:", "if True:", TRANSPORT),
+    Mutation("Transport", "a request may stay away for ever", INCOMING, "async with asyncio.timeout(_SILENCE_S):", "async with asyncio.timeout(None):", TRANSPORT),
+    Mutation("Transport", "DATA without bytes is news of a request", INCOMING, "        if data:\n", "        if True:\n", TRANSPORT),
+    Mutation("Keys", "who has no key is refused only once the request is there", "service/rpc/auth.py", "grpc.stream_unary_rpc_method_handler(", "grpc.unary_unary_rpc_method_handler(", TRANSPORT),
+    Mutation("Keys", "who has no key is refused a stream only once the request is there", "service/rpc/auth.py", "grpc.stream_stream_rpc_method_handler(", "grpc.unary_stream_rpc_method_handler(", TRANSPORT),
 ]  # fmt: skip
 
 

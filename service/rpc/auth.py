@@ -65,11 +65,12 @@ class ApiKeys(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or self._may_pass(handler_call_details):
             return handler
+        # Whatever form its requests have: none is waited for, nor read.
         if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(
+            return grpc.stream_stream_rpc_method_handler(
                 _refuse_stream, handler.request_deserializer, handler.response_serializer
             )
-        return grpc.unary_unary_rpc_method_handler(
+        return grpc.stream_unary_rpc_method_handler(
             _refuse, handler.request_deserializer, handler.response_serializer
         )
 
@@ -88,10 +89,10 @@ def _key(metadata: Sequence[tuple[str, str | bytes]] | Any) -> str:
     return ""
 
 
-async def _refuse(request: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+async def _refuse(requests: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
     async with ErrorsAsStatus(context):
         raise Unauthenticated("The API key is missing or wrong: send authorization: Bearer KEY.")
 
 
-async def _refuse_stream(request: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-    await _refuse(request, context)
+async def _refuse_stream(requests: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+    await _refuse(requests, context)

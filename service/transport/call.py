@@ -171,18 +171,10 @@ class Call(PlainContext):
         """Wait for the next request; grpc.aio.EOF behind the last.
 
         Raises:
-            Refused: it cannot be parsed.
+            Refused: it cannot be uncompressed or parsed.
         """
         data = await self.incoming.read()
-        if data is None:
-            return grpc.aio.EOF
-        if self._deserialize is None:
-            return data
-        try:
-            return self._deserialize(data)
-        except Exception as error:
-            # doc/statuscodes.md has INTERNAL; but behind a gateway, a path that is no UTF-8 comes to this.
-            raise Refused(Code.INVALID_ARGUMENT, "The request message cannot be parsed.") from error
+        return grpc.aio.EOF if data is None else self._parsed(data)
 
     async def requests(self) -> AsyncIterator[Any]:
         """Yield every request of a streaming call."""
@@ -193,12 +185,18 @@ class Call(PlainContext):
         """Wait for the request of a unary call.
 
         Raises:
-            Refused: there is none, or more than one: UNIMPLEMENTED by doc/statuscodes.md.
+            Refused: there is not one message, or it does not come, or it cannot be uncompressed or parsed.
         """
-        request = await self.read()
-        if request is grpc.aio.EOF or await self.incoming.read() is not None:
-            raise Refused(Code.UNIMPLEMENTED, "The method takes one request message, no more and no less.")
-        return request
+        return self._parsed(await self.incoming.only())
+
+    def _parsed(self, data: bytes) -> Any:
+        if self._deserialize is None:
+            return data
+        try:
+            return self._deserialize(data)
+        except Exception as error:
+            # doc/statuscodes.md has INTERNAL; but behind a gateway, a path that is no UTF-8 comes to this.
+            raise Refused(Code.INVALID_ARGUMENT, "The request message cannot be parsed.") from error
 
     # Metadata and status.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from service.transport.faults import Code, Refused
 
@@ -21,10 +21,19 @@ def framed(message: bytes) -> bytes:
     return _PREFIX.pack(0, len(message)) + message
 
 
+class Compressed(NamedTuple):
+    """A message as it is sent: a thousandth of what `MessageReader.uncompressed` makes of it, or more."""
+
+    body: bytes
+
+
+Message: TypeAlias = bytes | Compressed
+
+
 class MessageReader:
     """Takes a request's bytes in pieces of any size, and gives its messages.
 
-    After it has raised it must not be fed again.
+    After `feed` has raised it must not be called again.
     """
 
     def __init__(self, max_bytes: int, encoding: str) -> None:
@@ -45,16 +54,16 @@ class MessageReader:
         """Whether a message has begun and not ended: a request may not end then."""
         return bool(self._held)
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> list[Message]:
         """Take the next bytes, and return the messages that they complete.
 
         Raises:
             Refused: RESOURCE_EXHAUSTED where a message is too large, before it is held; INTERNAL where it is
-                not compressed as the headers say.
+                compressed, and the headers do not say how.
         """
         held = self._held
         held += data
-        messages = []
+        messages: list[Message] = []
         at = 0
         while len(held) - at >= _PREFIX.size:
             flag, length = _PREFIX.unpack_from(held, at)
@@ -63,20 +72,23 @@ class MessageReader:
             end = at + _PREFIX.size + length
             if len(held) < end:
                 break
-            messages.append(self._plain(flag, bytes(memoryview(held)[at + _PREFIX.size : end])))
+            body = bytes(memoryview(held)[at + _PREFIX.size : end])
+            messages.append(body if flag == 0 else self._compressed(flag, body))
             at = end
         del held[:at]
         return messages
 
-    def _plain(self, flag: int, body: bytes) -> bytes:
-        if flag == 0:
-            return body
-        if flag != 1 or self._encoding == "identity":
-            raise Refused(Code.INTERNAL, "A message is marked as compressed, and the headers do not say how.")
+    def uncompressed(self, compressed: Compressed) -> bytes:
+        """Return a message of `feed` uncompressed. It may take tenths of a second, and may be in a thread.
+
+        Raises:
+            Refused: RESOURCE_EXHAUSTED where it is too large; INTERNAL where it is not compressed as the
+                headers say.
+        """
         unpacker = zlib.decompressobj(_WINDOW_BITS[self._encoding])
         try:
             # A few bytes can stand for gigabytes: no more than the limit is ever unpacked.
-            message = unpacker.decompress(body, self._max_bytes + 1)
+            message = unpacker.decompress(compressed.body, self._max_bytes + 1)
         except zlib.error:
             raise self._not_compressed() from None
         if len(message) > self._max_bytes:
@@ -84,6 +96,11 @@ class MessageReader:
         if not unpacker.eof or unpacker.unused_data:
             raise self._not_compressed()
         return message
+
+    def _compressed(self, flag: int, body: bytes) -> Compressed:
+        if flag != 1 or self._encoding == "identity":
+            raise Refused(Code.INTERNAL, "A message is marked as compressed, and the headers do not say how.")
+        return Compressed(body)
 
     def _not_compressed(self) -> Refused:
         return Refused(

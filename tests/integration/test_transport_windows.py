@@ -100,7 +100,7 @@ async def test_a_window_that_is_too_small_for_one_goes_round(server):
             received += 100
             client.http2.increment_flow_control_window(100)
             client.send()
-            await client.receive(lambda: sum(len(client.body(call)) for call in calls) == received)
+            await client.receive(lambda: sum(len(client.body(call)) for call in calls) == received)  # noqa: B023
         assert [len(client.body(call)) - sent for call, sent in zip(calls, before, strict=True)] == [300] * 3
 
 

@@ -241,7 +241,8 @@ class RawClient:
         return b"".join(event.data for event in self.of(DataReceived, stream_id))
 
     def messages(self, stream_id: int) -> list[bytes]:
-        return MessageReader(2**31, "identity").feed(self.body(stream_id))
+        found = MessageReader(2**31, "identity").feed(self.body(stream_id))
+        return [message for message in found if isinstance(message, bytes)]
 
     def is_over(self, stream_id: int) -> bool:
         return bool(self.of(StreamEnded, stream_id) or self.of(StreamReset, stream_id))
