@@ -73,7 +73,9 @@ class Settings(BaseSettings):
         33 * 1024 * 1024, description="Largest gRPC request, in bytes; the gateway's limit is 32 MiB of body."
     )
     max_concurrent_calls: Annotated[int, Field(ge=1)] = Field(
-        8192, description="Calls that may be open at once; beyond, they are refused with 429."
+        8192,
+        description="Calls that may be open at once, half of them of one connection; beyond, they are refused "
+        "with 429.",
     )
     database: str = Field(
         "sqlite:///openresponses.db",

@@ -38,6 +38,8 @@ _log = logging.getLogger(__name__)
 _LAST_CALLS_S: Final = 1.0
 """Seconds that calls which are no responses have to end when the server stops."""
 
+_HEALTH_CHECK: Final = "/grpc.health.v1.Health/Check"
+
 _SERVICES: Final = (
     service_pb2.DESCRIPTOR.services_by_name["ResponsesService"].full_name,
     conversation_pb2.DESCRIPTOR.services_by_name["ConversationsService"].full_name,
@@ -79,6 +81,7 @@ def create_server(
         max_request_bytes=settings.max_request_bytes,
         max_concurrent_calls=settings.max_concurrent_calls,
         max_stall_s=settings.max_stall_s,
+        always_admitted=[_HEALTH_CHECK],
         interceptors=interceptors,
         observe=observe,
     )

@@ -215,10 +215,13 @@ MUTATIONS = [
     Mutation("Transport", "a smaller table of HPACK is not told", HTTP2, "            self.table_size_changes = [", "            _ = [", TRANSPORT),
     Mutation("Transport", "a unary call's message is uncompressed before the request has ended", INCOMING, "while not self.has_ended and len(self._messages) <= 1:", "while not self.has_ended and len(self._messages) < 1:", TRANSPORT),
     Mutation("Transport", "large messages are uncompressed on the loop", INCOMING, "if len(message.body) < _LARGE_BYTES:", "if True:", TRANSPORT),
-    Mutation("Transport", "a request may stay away for ever", INCOMING, "async with asyncio.timeout(_SILENCE_S):", "async with asyncio.timeout(None):", TRANSPORT),
+    Mutation("Transport", "a request may stay away for ever", INCOMING, "async with asyncio.timeout(SILENCE_S):", "async with asyncio.timeout(None):", TRANSPORT),
     Mutation("Transport", "DATA without bytes is news of a request", INCOMING, "        if data:\n", "        if True:\n", TRANSPORT),
     Mutation("Keys", "who has no key is refused only once the request is there", "service/rpc/auth.py", "grpc.stream_unary_rpc_method_handler(", "grpc.unary_unary_rpc_method_handler(", TRANSPORT),
     Mutation("Keys", "who has no key is refused a stream only once the request is there", "service/rpc/auth.py", "grpc.stream_stream_rpc_method_handler(", "grpc.unary_stream_rpc_method_handler(", TRANSPORT),
+    Mutation("Transport", "one connection may have every call", "service/transport/server.py", "elif others >= self._max_calls_of_connection:", "elif False:", TRANSPORT),
+    Mutation("Transport", "a busy server answers no health check", "service/transport/server.py", "if others == 0 and method in self._always_admitted:", "if False:", TRANSPORT),
+    Mutation("Transport", "any number of health checks is admitted", "service/transport/server.py", "if others == 0 and method in self._always_admitted:", "if method in self._always_admitted:", TRANSPORT),
 ]  # fmt: skip
 
 

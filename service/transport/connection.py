@@ -53,8 +53,8 @@ class Host(Protocol):
     def left(self, connection: Connection) -> None:
         """A connection is lost."""
 
-    def admit(self) -> None:
-        """Return while there may be one call more.
+    def admit(self, method: str, others: int) -> None:
+        """Return while there may be one call more; its connection has so many others.
 
         Raises:
             Refused: there may not.
@@ -214,7 +214,7 @@ class Connection(asyncio.Protocol):
             return
         try:
             head = read_request(event.headers)
-            self._host.admit()
+            self._host.admit(head.path, len(self._calls))
             reader = MessageReader(self._host.max_request_bytes, head.encoding)
         except Malformed as fault:
             _log.debug("a request of %s is malformed: %s", self.peer, fault)

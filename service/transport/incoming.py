@@ -11,7 +11,7 @@ from typing import Final
 from service.transport.faults import Code, Refused
 from service.transport.framing import Compressed, Message, MessageReader
 
-_SILENCE_S: Final = 30.0
+SILENCE_S: Final = 30.0
 """Seconds that the request of a unary call may stand still: it takes the place of another call."""
 _LARGE_BYTES: Final = 1024
 """From here on a compressed message is worth a thread: it may become a thousand times as large."""
@@ -97,16 +97,16 @@ class Incoming:
 
         Raises:
             Refused: as by `read`; UNIMPLEMENTED where there is none, or more than one (doc/statuscodes.md);
-                DEADLINE_EXCEEDED when nothing of it comes for _SILENCE_S seconds.
+                DEADLINE_EXCEEDED when nothing of it comes for SILENCE_S seconds.
         """
         while not self.has_ended and len(self._messages) <= 1:
             self._news.clear()
             try:
-                async with asyncio.timeout(_SILENCE_S):
+                async with asyncio.timeout(SILENCE_S):
                     await self._news.wait()
             except TimeoutError:
                 raise Refused(
-                    Code.DEADLINE_EXCEEDED, f"Nothing of the request has come for {_SILENCE_S:g} s."
+                    Code.DEADLINE_EXCEEDED, f"Nothing of the request has come for {SILENCE_S:g} s."
                 ) from None
         if len(self._messages) == 1 and (message := await self.read()) is not None:
             return message

@@ -45,11 +45,15 @@ class Server(grpc.aio.Server):
         max_request_bytes: int,
         max_concurrent_calls: int,
         max_stall_s: float = 60.0,
+        always_admitted: Collection[str] = (),
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
         observe: Callable[[str, grpc.StatusCode], None] = lambda *_: None,
     ) -> None:
-        """Limits: bytes of the largest request message, calls of all connections together, and seconds that a
-        client may leave a response unread.
+        """Limits: bytes of the largest request message, calls of all connections together, of which one
+        connection may have half, and seconds that a client may leave a response unread.
+
+        `always_admitted`: methods (`/package.Service/Method`) that are served beyond the limit, too, on a
+        connection without other calls: health checks, for a server is not dead because it is busy.
 
         `interceptors`: asked for every call, the first of them first. `observe` is told of every call that is
         over: its method (`/package.Service/Method`, empty where there is none of that name) and its status.
@@ -58,6 +62,8 @@ class Server(grpc.aio.Server):
         self.max_stall_s = max_stall_s
         self._observe = observe
         self._max_concurrent_calls = max_concurrent_calls
+        self._max_calls_of_connection = (max_concurrent_calls + 1) // 2
+        self._always_admitted = frozenset(always_admitted)
         self._handlers: dict[str, Handler] = {}
         self._generic: list[grpc.GenericRpcHandler] = []
         self._sockets: list[socket.socket] = []
@@ -167,17 +173,22 @@ class Server(grpc.aio.Server):
         if not self._connections:
             self._is_alone.set()
 
-    def admit(self) -> None:
-        """Return while there may be one call more.
+    def admit(self, method: str, others: int) -> None:
+        """Return while there may be one call more; its connection has so many others.
 
         Raises:
             Refused: RESOURCE_EXHAUSTED.
         """
         if len(self._tasks) >= self._max_concurrent_calls:
-            self._observe("", grpc.StatusCode.RESOURCE_EXHAUSTED)
-            raise Refused(
-                Code.RESOURCE_EXHAUSTED, "The server has as many calls as it takes: try again later."
-            )
+            if others == 0 and method in self._always_admitted:
+                return
+            who = "server"
+        elif others >= self._max_calls_of_connection:
+            who = "connection"
+        else:
+            return
+        self._observe("", grpc.StatusCode.RESOURCE_EXHAUSTED)
+        raise Refused(Code.RESOURCE_EXHAUSTED, f"The {who} has as many calls as it takes: try again later.")
 
     def start_call(self, call: Call, cancelled: Collection[asyncio.Future[None]]) -> None:
         """Handle a call in a task of its own."""

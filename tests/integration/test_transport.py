@@ -202,16 +202,51 @@ async def test_no_more_calls_than_the_limit():
     async with (
         serving(max_concurrent_calls=2) as server,
         grpc.aio.insecure_channel(server.address) as channel,
+        grpc.aio.insecure_channel(server.address, options=[("grpc.x", 1)]) as second,
     ):
-        calls = [stream(channel, "BeginAndWait") for _ in range(2)]
+        calls = [stream(one, "BeginAndWait") for one in (channel, second)]
         for call in calls:
             await call.read()
-        async with grpc.aio.insecure_channel(server.address, options=[("grpc.x", 1)]) as other:
+        async with grpc.aio.insecure_channel(server.address, options=[("grpc.x", 2)]) as other:
             error = await error_of(unary(other, "Echo"))
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "server" in error.details()
         calls[0].cancel()
         await until(lambda: server.methods.running == 1)
         assert await unary(channel, "Echo", b"free") == b"free"
+
+
+async def test_one_connection_leaves_half_of_the_calls_to_others():
+    async with (
+        serving(max_concurrent_calls=5) as server,
+        grpc.aio.insecure_channel(server.address) as channel,
+    ):
+        calls = [stream(channel, "BeginAndWait") for _ in range(3)]
+        for call in calls:
+            await call.read()
+        error = await error_of(unary(channel, "Echo"))
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "connection" in error.details()
+        async with grpc.aio.insecure_channel(server.address, options=[("grpc.x", 1)]) as other:
+            assert await unary(other, "Echo", b"room") == b"room"
+        calls[0].cancel()
+        await until(lambda: server.methods.running == 2)
+        assert await unary(channel, "Echo", b"free") == b"free"
+
+
+async def test_a_busy_server_is_not_dead():
+    """Health checks have their own connections, and always an answer there."""
+    async with (
+        serving(max_concurrent_calls=1, always_admitted=[f"/{SERVICE}/Echo"]) as server,
+        grpc.aio.insecure_channel(server.address) as channel,
+        grpc.aio.insecure_channel(server.address, options=[("grpc.x", 1)]) as prober,
+    ):
+        call = stream(channel, "BeginAndWait")
+        await call.read()
+        assert await unary(prober, "Echo", b"alive") == b"alive"
+        for one, method in ((channel, "Echo"), (prober, "Running")):
+            error = await error_of(unary(one, method))
+            assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 async def test_stopping_lets_calls_end_within_the_grace_period(server, channel):

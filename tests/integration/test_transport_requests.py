@@ -83,7 +83,7 @@ async def test_a_broken_large_message(server):
 
 @pytest.mark.parametrize("raw", [b"", b"\0\0\0\0\x05he"])
 async def test_a_unary_request_that_stands_still_ends(server, monkeypatch, raw):
-    monkeypatch.setattr("service.transport.incoming._SILENCE_S", 0.05)
+    monkeypatch.setattr("service.transport.incoming.SILENCE_S", 0.05)
     async with raw_client(server.port) as client:
         call = client.request("Echo", raw=raw, ends=False)
         assert await client.status(call) == Code.DEADLINE_EXCEEDED
@@ -91,7 +91,7 @@ async def test_a_unary_request_that_stands_still_ends(server, monkeypatch, raw):
 
 
 async def test_one_of_which_only_frames_without_bytes_come_ends_too(server, monkeypatch):
-    monkeypatch.setattr("service.transport.incoming._SILENCE_S", 0.2)
+    monkeypatch.setattr("service.transport.incoming.SILENCE_S", 0.2)
     async with raw_client(server.port) as client:
         call = client.request("Echo", raw=b"\0", ends=False)
 
@@ -107,7 +107,7 @@ async def test_one_of_which_only_frames_without_bytes_come_ends_too(server, monk
 
 
 async def test_one_that_comes_slowly_does_not(server, monkeypatch):
-    monkeypatch.setattr("service.transport.incoming._SILENCE_S", 1.0)
+    monkeypatch.setattr("service.transport.incoming.SILENCE_S", 1.0)
     async with raw_client(server.port) as client:
         call = client.request("Echo", raw=b"", ends=False)
         for byte in b"\0\0\0\0\x05hello":

@@ -17,6 +17,7 @@ from service.files import file_reader, pdf_reader
 from service.run import json_schema, preparation, schema_work, tool_validation, validation
 from service.run.opening import is_offered
 from service.store import conversations as conversation_store
+from service.transport import incoming
 from service.wire import json_text
 from tests.processes import ROOT
 from tests.unit.test_validation import REFUSED
@@ -85,6 +86,7 @@ def test_events():
 
 
 LIMITS = [
+    incoming.SILENCE_S,
     json_text.MAX_VALUES,
     json_text.MAX_NESTING_LEVELS,
     responses.MAX_INPUT_ITEMS,
