@@ -74,8 +74,8 @@ class Settings(BaseSettings):
     )
     max_concurrent_calls: Annotated[int, Field(ge=1)] = Field(
         8192,
-        description="Calls that may be open at once, half of them of one connection; beyond, they are refused "
-        "with 429.",
+        description="Calls that may be open at once, half of them of one connection; beyond, they are "
+        "refused with 429.",
     )
     database: str = Field(
         "sqlite:///openresponses.db",

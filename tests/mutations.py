@@ -222,6 +222,10 @@ MUTATIONS = [
     Mutation("Transport", "one connection may have every call", "service/transport/server.py", "elif others >= self._max_calls_of_connection:", "elif False:", TRANSPORT),
     Mutation("Transport", "a busy server answers no health check", "service/transport/server.py", "if others == 0 and method in self._always_admitted:", "if False:", TRANSPORT),
     Mutation("Transport", "any number of health checks is admitted", "service/transport/server.py", "if others == 0 and method in self._always_admitted:", "if method in self._always_admitted:", TRANSPORT),
+    Mutation("Transport", "a content-length ends the connection", HTTP2, "    def _initialize_content_length(", "    def _do_not_initialize_content_length(", TRANSPORT),
+    Mutation("Transport", "trailers that do not end a request end the connection", HTTP2, "        except StreamClosedError:\n            raise\n        except ProtocolError:\n", "        except ZeroDivisionError:\n", TRANSPORT),
+    Mutation("Transport", "priorities end the connection", HTTP2, "    def _receive_priority_frame(", "    def _do_not_receive_priority_frame(", TRANSPORT),
+    Mutation("Transport", "alternative services are looked at", HTTP2, "    def _receive_alt_svc_frame(", "    def _do_not_receive_alt_svc_frame(", TRANSPORT),
 ]  # fmt: skip
 
 

@@ -1,7 +1,9 @@
 """Header fields: a request's to a call's metadata, and a call's metadata to a response's.
 
 h2 is told not to check what it receives: what it finds wrong it answers by closing the connection, with all
-its calls, and a gateway has those of many clients on one. Here only the one stream pays.
+its calls, and a gateway has those of many clients on one. Here only the one stream pays, whatever the fields
+say. Frames that are wrong in themselves still end their connection: a window that grows by 0, PRIORITY of
+another length than 5, what comes on a stream behind its end. Those are the gateway's own, not its clients'.
 """
 
 from __future__ import annotations

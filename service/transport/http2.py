@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from h2.config import H2Configuration
 from h2.connection import ConnectionInputs, ConnectionState, H2Connection, H2ConnectionStateMachine
 from h2.errors import ErrorCodes
-from h2.events import Event
-from h2.exceptions import DenialOfServiceError, FrameTooLargeError
+from h2.events import Event, StreamReset
+from h2.exceptions import DenialOfServiceError, FrameTooLargeError, ProtocolError, StreamClosedError
 from h2.settings import SettingCodes, Settings
+from h2.stream import H2Stream, StreamClosedBy, StreamState
 from hpack import Encoder
-from hyperframe.frame import Frame, HeadersFrame
+from hyperframe.frame import AltSvcFrame, Frame, HeadersFrame, PriorityFrame, RstStreamFrame
 
 from service.transport.frames import Frames
 from service.transport.headers import Field
@@ -54,6 +56,33 @@ class _StateMachine(H2ConnectionStateMachine):
             for goaway in (ConnectionInputs.SEND_GOAWAY, ConnectionInputs.RECV_GOAWAY)
         },
     }
+
+
+class _Stream(H2Stream):
+    """A malformed request ends its stream, not the connection (RFC 9113, 8.1.1)."""
+
+    def receive_headers(
+        self, headers: Iterable[Any], end_stream: bool, header_encoding: bool | str | None
+    ) -> tuple[list[Frame], list[Event]]:
+        """Take a request's header fields or its trailers; reset the stream where it is no place for them.
+
+        Raises:
+            StreamClosedError: the client has ended its request.
+        """
+        try:
+            return super().receive_headers(headers, end_stream, header_encoding)
+        except StreamClosedError:
+            raise
+        except ProtocolError:
+            # As by reset_stream, which knows no way out of the state that such an error leaves.
+            self.state_machine.state = StreamState.CLOSED
+            self.state_machine.stream_closed_by = StreamClosedBy.SEND_RST_STREAM
+            code = ErrorCodes.PROTOCOL_ERROR
+            reset = StreamReset(stream_id=self.stream_id, error_code=code, remote_reset=False)
+            return [RstStreamFrame(self.stream_id, error_code=code)], [reset]
+
+    def _initialize_content_length(self, headers: Iterable[Any]) -> None:
+        """Do nothing: gRPC's messages have their own lengths, and a request may not end within one."""
 
 
 class _Encoder(Encoder):
@@ -184,8 +213,23 @@ class Http2(H2Connection):
         self._data_to_send += _FRAME_HEADER.pack(len(data) >> 8, len(data) & 0xFF, _DATA, 0, stream_id)
         self._data_to_send += data
 
+    def _begin_new_stream(self, stream_id: int, allowed_ids: Any) -> H2Stream:
+        stream = super()._begin_new_stream(stream_id, allowed_ids)
+        # h2 names the class by itself.
+        stream.__class__ = _Stream
+        return stream
+
     def _receive_headers_frame(self, frame: HeadersFrame) -> tuple[list[Frame], list[Event]]:
         # Unpacking them takes a millisecond for 5 KiB, and h2 takes any number from one frame and 64 more.
         if len(frame.data) > _MAX_HEADER_LIST_BYTES:
             raise DenialOfServiceError("the header fields are too many")
+        frame.flags.discard("PRIORITY")
         return super()._receive_headers_frame(frame)
+
+    def _receive_priority_frame(self, frame: HeadersFrame | PriorityFrame) -> tuple[list[Frame], list[Event]]:
+        # It has no meaning any more (RFC 9113, 5.3.2).
+        return [], []
+
+    def _receive_alt_svc_frame(self, frame: AltSvcFrame) -> tuple[list[Frame], list[Event]]:
+        # A server ignores it (RFC 7838, 4); h2 takes itself for a client by it.
+        return [], []

@@ -6,7 +6,15 @@ from contextlib import suppress
 
 import pytest
 from h2.events import StreamReset
-from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, WindowUpdateFrame
+from hyperframe.frame import (
+    AltSvcFrame,
+    ContinuationFrame,
+    DataFrame,
+    GoAwayFrame,
+    HeadersFrame,
+    PriorityFrame,
+    WindowUpdateFrame,
+)
 
 from service.transport.faults import Code
 from service.transport.framing import framed
@@ -97,6 +105,56 @@ async def test_a_malformed_request_is_reset_and_others_go_on(server, fields):
         assert client.of(StreamReset, malformed)[0].error_code == 1
         server.methods.release.set()
         assert await client.status(running) == Code.OK
+
+
+@pytest.mark.parametrize("length", ["abc", "-1", "3", "9", "1" * 5000])
+async def test_a_content_length_is_not_looked_at(server, length):
+    async with raw_client(server.port) as client:
+        call = client.request("Echo", content_length=length)
+        assert await client.status(call) == Code.OK
+        assert await client.status(client.request("Echo")) == Code.OK
+
+
+@pytest.mark.parametrize("fields", [[("x", "y")], [(":status", "100")]])
+async def test_header_fields_in_the_middle_of_a_request_reset_it(server, fields):
+    async with raw_client(server.port) as client:
+        running = client.request("BeginAndWait")
+        call = client.request("Wait", raw=b"\0", ends=False)
+        await client.receive(lambda: client.body(running))
+        block = client.http2.encoder.encode(fields)
+        client.send(HeadersFrame(call, block, flags=["END_HEADERS"]).serialize())
+        await client.receive(lambda: client.of(StreamReset, call))
+        assert client.of(StreamReset, call)[0].error_code == 1
+        server.methods.release.set()
+        assert await client.status(running) == Code.OK
+        await until(lambda: not server.server._tasks)
+
+
+async def test_priority_is_ignored(server):
+    async with raw_client(server.port) as client:
+        call = client.http2.get_next_available_stream_id()
+        block = client.http2.encoder.encode(client.fields("Echo"))
+        client.http2.send_headers(call, client.fields("Echo"))
+        client.http2.data_to_send()
+        client.send(
+            PriorityFrame(7, depends_on=7).serialize()
+            + HeadersFrame(call, block, flags=["END_HEADERS", "PRIORITY"], depends_on=call).serialize()
+            + DataFrame(call, framed(b"hi"), flags=["END_STREAM"]).serialize()
+        )
+        assert await client.status(call) == Code.OK
+
+
+async def test_alternative_services_are_ignored(server, caplog):
+    """Ahead of all else, on a stream, and with a GOAWAY behind."""
+    async with raw_client(server.port) as client:
+        client.send(AltSvcFrame(0, b"", b"x").serialize())
+        call = client.request("BeginAndWait")
+        await client.receive(lambda: client.body(call))
+        client.send(AltSvcFrame(call, b"", b"x").serialize() + GoAwayFrame(0).serialize())
+        assert await client.status(client.request("Echo")) == Code.OK
+        server.methods.release.set()
+        assert await client.status(call) == Code.OK
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize(
