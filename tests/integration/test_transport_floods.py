@@ -46,7 +46,7 @@ async def test_others_have_their_turns_while_one_sends_a_thousand_calls(server):
         await other.status(other.request("Running"))
         client.send(in_one_piece(client, 1000))
         assert await other.status(other.request("Running")) == Code.OK
-        assert len(server.methods.contexts) < 200
+        assert len(server.methods.contexts) < 500
         # And of what has waited nothing is lost.
         await client.receive(lambda: all(client.is_over(call) for call in range(1, 2000, 2)))
         assert len(server.methods.contexts) == 1000
@@ -60,7 +60,7 @@ async def test_others_have_their_turns_while_a_thousand_calls_end(server):
         client.http2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 1000})
         client.send()
         assert await other.status(other.request("Running")) == Code.OK
-        assert len(connection_of(server, client)._calls) > 500
+        assert len(connection_of(server, client)._calls) > 100
         await client.receive(lambda: all(client.is_over(call) for call in range(1, 2000, 2)))
 
 
