@@ -80,6 +80,7 @@ async def wire(settings: Settings, engine: Engine, database: Database, metrics: 
     background = Background(
         EventLog(database, store, limits, settings.lease_s, time.time),
         store,
+        drain,
         lease_s=settings.lease_s,
         silence_s=settings.keepalive_s,
     )

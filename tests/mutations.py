@@ -54,6 +54,10 @@ TURNS = (
     *("tests/property/test_custom_input.py", "tests/property/test_truncation.py"),
     *("tests/integration/test_tools.py", "tests/integration/test_continuity.py"),
 )
+STOPPING = (
+    *("tests/integration/test_stopping.py", "tests/property/test_run.py", "tests/unit/test_flush.py"),
+    *("-k", "stopping or flush or grace or stop"),
+)
 PLACES = ("tests/unit/test_preparation.py", "tests/unit/test_files.py")
 TRANSPORT = (
     *("tests/unit/test_framing.py", "tests/unit/test_headers.py", "tests/unit/test_outgoing.py"),
@@ -169,6 +173,12 @@ MUTATIONS = [
     Mutation("Format", "an answer is not checked", PROMISES, "if fault := self._answer_fault(item):", "if fault := None:", TURNS),
     Mutation("Reasoning", "hidden thoughts are shown", "service/run/builder.py", "hides_reasoning=not self._show_reasoning,", "hides_reasoning=False,", TURNS),
     Mutation("Truncation", "outputs stay without their calls", "service/run/truncation.py", "and _call_id(item) in calls", "and False", TURNS),
+    Mutation("Stopping", "what outlasts its time is left running", "service/run/drain.py", "        for break_off in tuple(self._break_offs):\n            break_off(Unavailable(STOPPED))\n", "", STOPPING),
+    Mutation("Stopping", "what begins late is left running", "service/run/drain.py", "        if self.is_over:\n            break_off", "        if False:\n            break_off", STOPPING),
+    Mutation("Stopping", "nobody is to try again elsewhere", "service/api/responses.py", "Unavailable(message) if self._drain.is_over else EngineFailed(message)", "EngineFailed(message)", STOPPING),
+    Mutation("Stopping", "readers of what goes on elsewhere are not told", "service/api/background.py", "if self._drain.is_over and not is_made_here:", "if False:", STOPPING),
+    Mutation("Stopping", "what has not been begun to be read cannot be broken off", "service/run/flush.py", "            self._ended = True\n            self._due.set()", "            pass", STOPPING),
+    Mutation("Stopping", "what has been read whole is broken off", "service/run/flush.py", "        if not self._ended:\n            self._fault", "        if True:\n            self._fault", STOPPING),
     Mutation("Places", "any number may wait", "service/places.py", "if self._places.locked() and self._waiting >= self._max_waiting:", "if False:", PLACES),
     Mutation("Places", "who gives up waiting leaves a gap", "service/places.py", "        finally:\n            self._waiting -= 1", "        except ZeroDivisionError:\n            self._waiting -= 1", PLACES),
     Mutation("Places", "a place is not given back", "service/places.py", "        self._places.release()", "        pass", PLACES),

@@ -20,7 +20,8 @@ from openresponses.v1.event_pb2 import ResponseStreamEvent
 from openresponses.v1.item_pb2 import InputItem, OutputItem
 from openresponses.v1.response_pb2 import Response
 
-from service.errors import NotFound
+from service.errors import NotFound, Unavailable
+from service.run.drain import STOPPED, Drain
 from service.store.ending import cancelled, done_items
 from service.store.event_log import Ended, EventLog
 from service.store.responses import ResponseStore
@@ -31,7 +32,6 @@ POLL_S: Final = 0.25
 _RENEWALS: Final = 3
 """How often a lease is renewed in its time."""
 _SWEEP_S: Final = 3600.0
-_STOPPED: Final = "The server was stopped before the response was done. Try again."
 
 _log = logging.getLogger(__name__)
 
@@ -39,9 +39,12 @@ _log = logging.getLogger(__name__)
 class Background:
     """The responses in the background. `silence_s`: seconds without an event until a follower is told so."""
 
-    def __init__(self, log: EventLog, store: ResponseStore, *, lease_s: float, silence_s: float) -> None:
+    def __init__(
+        self, log: EventLog, store: ResponseStore, drain: Drain, *, lease_s: float, silence_s: float
+    ) -> None:
         self._log = log
         self._store = store
+        self._drain = drain
         self._renew_s = lease_s / _RENEWALS
         self._silence_s = silence_s
         self._producers: dict[str, asyncio.Task[None]] = {}
@@ -77,6 +80,7 @@ class Background:
 
         Raises:
             InvalidRequest: the response has ended, and had no event of that number.
+            Unavailable: this server has stopped, and the response is made by another one.
 
         """
         response_id, started_after = response.id, after
@@ -88,6 +92,7 @@ class Background:
             change = self._changes.get(response_id)
             if change is None or change.is_set():
                 change = self._changes[response_id] = asyncio.Event()
+            is_made_here = response_id in self._producers
             try:
                 page = await self._log.read(owner, response_id, after)
             except NotFound:
@@ -104,12 +109,14 @@ class Background:
                 return
             if page.events:
                 continue
+            if self._drain.is_over and not is_made_here:
+                raise Unavailable("The server was stopped: read on from another one.")
             if loop.time() - spoke_at >= self._silence_s:
                 yield []
                 spoke_at = loop.time()
             try:
                 # What is made here wakes its followers.
-                async with asyncio.timeout(self._silence_s if response_id in self._producers else POLL_S):
+                async with asyncio.timeout(self._silence_s if is_made_here else POLL_S):
                     await change.wait()
             except TimeoutError:
                 continue
@@ -139,7 +146,7 @@ class Background:
         if producers:
             await asyncio.wait(producers.values())
         for response_id in producers:
-            await self._try(partial(self._log.fail, response_id, _STOPPED))
+            await self._try(partial(self._log.fail, response_id, STOPPED))
 
     async def _produce(self, response_id: str, run: AsyncGenerator[list[ResponseStreamEvent], None]) -> None:
         async with aclosing(run) as batches:

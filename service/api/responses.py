@@ -18,7 +18,7 @@ from service.api.background import Background
 from service.api.context import ContextReader
 from service.api.paging import bounds_of, item_list, page_of
 from service.api.sealing import Sealer
-from service.errors import EngineFailed, InvalidRequest
+from service.errors import EngineFailed, InvalidRequest, Unavailable
 from service.items import as_items, check_unique, with_ids
 from service.run.drain import Drain
 from service.run.opening import conversation_id, is_kept
@@ -96,6 +96,7 @@ class Responses:
 
         Raises:
             EngineFailed: the model failed on the way.
+            Unavailable: the server was stopped on the way, or is stopping.
             ServiceError: as `stream`.
 
         """
@@ -109,7 +110,8 @@ class Responses:
         response = ended_response(events[-1])
         assert response is not None
         if events[-1].HasField("failed"):
-            raise EngineFailed(f"{response.error.message} ({response.id})")
+            message = f"{response.error.message} ({response.id})"
+            raise Unavailable(message) if self._drain.is_over else EngineFailed(message)
         return response
 
     async def get(self, response_id: str, owner: str) -> Response:

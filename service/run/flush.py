@@ -6,7 +6,8 @@ due. Due is
   1. the first token of a response, at once;
   2. `interval` waiting tokens, or `interval_s` seconds since the first of them came;
   3. a boundary token, at which an item begins or ends;
-  4. the end, by finish or by fault: tokens that came before a fault are handed over before it is raised.
+  4. the end, by finish, by fault or from outside: tokens that came before a fault are handed over before it
+     is raised.
 
 While the client is slow the buffer goes on filling, so what it gets are fewer, larger deltas: nothing is
 dropped and no queue of events grows. At `max_waiting_tokens` the pump stops reading, which holds the engine
@@ -73,6 +74,10 @@ class Flushes(Protocol):
         """Iterate over them, once."""
         ...
 
+    def break_off(self, fault: Exception) -> None:
+        """Read no more, unless all has been read: after what waits now, the iterator raises `fault`."""
+        ...
+
 
 @asynccontextmanager
 async def flushing(chunks: AsyncIterator[TokenChunk], policy: FlushPolicy) -> AsyncGenerator[Flushes, None]:
@@ -81,14 +86,13 @@ async def flushing(chunks: AsyncIterator[TokenChunk], policy: FlushPolicy) -> As
     A flush holds what came since the one before; after a silence it is empty. The iterator ends after the
     chunk that has a finish reason, or when `chunks` ends without one, and raises what `chunks` raises.
     """
-    buffer = _Buffer(policy)
-    pump = asyncio.create_task(buffer.pump(chunks))
+    buffer = _Buffer(chunks, policy)
     try:
         yield buffer
     finally:
-        if not pump.done():
-            pump.cancel()
-            await asyncio.wait([pump])
+        if not buffer.pump.done():
+            buffer.pump.cancel()
+            await asyncio.wait([buffer.pump])
         buffer.cancel_timers()
 
 
@@ -103,7 +107,8 @@ class _Waiting:
 
 
 class _Buffer:
-    def __init__(self, policy: FlushPolicy) -> None:
+    def __init__(self, chunks: AsyncIterator[TokenChunk], policy: FlushPolicy) -> None:
+        self.pump = asyncio.create_task(self._read(chunks))
         self.stats = FlushStats()
         self._policy = policy
         self._loop = asyncio.get_running_loop()
@@ -119,7 +124,15 @@ class _Buffer:
         self._silence_timer: asyncio.TimerHandle | None = None
         self._began_at = self._last_token_at = self._loop.time()
 
-    async def pump(self, chunks: AsyncIterator[TokenChunk]) -> None:
+    def break_off(self, fault: Exception) -> None:
+        if not self._ended:
+            self._fault = fault
+            self.pump.cancel()
+            # A pump that is cancelled before its first step does not come to say so.
+            self._ended = True
+            self._due.set()
+
+    async def _read(self, chunks: AsyncIterator[TokenChunk]) -> None:
         policy = self._policy
         boundary, interval = policy.boundary_token_ids, policy.interval
         self._watch_silence()

@@ -150,6 +150,7 @@ class ResponseRunner:
             ):
                 self.running += 1
                 cleanup.callback(self._over, builder.response, flushes.stats)
+                cleanup.enter_context(self._drain.told(flushes.break_off))
                 builder.start()
                 yield builder.take()
                 try:

@@ -19,6 +19,7 @@ from service.config import Settings
 from service.engine.scripted import ScriptedEngine
 from service.errors import NotFound
 from service.metrics import Metrics
+from service.run.drain import Drain
 from service.store.event_log import PAGE_EVENTS, Ended
 from service.store.responses import ResponseStore
 from service.store.tables import EVENTS
@@ -147,7 +148,7 @@ async def test_a_reader_of_what_is_deleted_is_told_of_the_items_that_it_has_seen
         for number, event in enumerate(events, 1):
             event.sequence_number = number
         await at.log.append(response.id, events)
-        background = Background(at.log, at.responses, lease_s=1, silence_s=1)
+        background = Background(at.log, at.responses, Drain(), lease_s=1, silence_s=1)
         ended = (await at.responses.get(at.owner, response.id)).response
         batches = background.follow(at.owner, ended, seen_before)
         page = await anext(batches)

@@ -12,6 +12,7 @@ from sqlalchemy import select, update
 import service.store.address as address_module
 from service.api.background import Background
 from service.errors import Unavailable
+from service.run.drain import Drain
 from service.store.tables import LEASES, RESPONSES
 from tests.postgres import binaries, start_postgres
 from tests.stores import LEASE_S, a_response, said, scenario, status, stores
@@ -42,7 +43,7 @@ async def test_leases_are_renewed_whatever_else_there_is_to_do(database, monkeyp
             await asyncio.sleep(1000)
 
         monkeypatch.setattr(at.responses, "sweep", forever)
-        background = Background(at.log, at.responses, lease_s=0.1, silence_s=1)
+        background = Background(at.log, at.responses, Drain(), lease_s=0.1, silence_s=1)
         abandoned = await at.begin()
         mine = await background.start(at.owner, silent_run(), [])
         watch = asyncio.create_task(background.watch())
@@ -145,7 +146,7 @@ async def test_a_producer_is_cancelled_once(database):
                 interrupted.append(response.id)
 
     async with stores(database) as at:
-        background = Background(at.log, at.responses, lease_s=LEASE_S, silence_s=60)
+        background = Background(at.log, at.responses, Drain(), lease_s=LEASE_S, silence_s=60)
         response = a_response(background=True, status=RESPONSE_STATUS_QUEUED)
         await background.start(at.owner, made(response), [said("Hi", "msg_1")])
         await asyncio.sleep(0)

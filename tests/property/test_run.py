@@ -269,7 +269,25 @@ async def test_a_stopping_server_refuses_new_responses_and_waits_for_those_that_
 
 async def test_the_grace_period_ends(folder):
     drain = Drain()
+    engine = engine_of(folder, {"tokens": [1, 2, 3], "hang_after": 2})
+    runner = runner_of(engine, drain=drain, interval=1)
+    running, late = runner.run(run_of()), runner.run(run_of())
+    begun = await anext(running)
+    stopping = asyncio.create_task(drain.stop(0.01))
+    rest = [event async for batch in running for event in batch]
+    await asyncio.wait_for(stopping, 10)
+    # One that has been prepared until now ends as soon as it has begun.
+    for events in ([*begun, *rest], [event async for batch in late for event in batch]):
+        assert check_stream([json.loads(encode(event)) for event in events]) == []
+        assert "stopped" in events[-1].failed.response.error.message
+    assert rest[-1].failed.response.usage.output_tokens == 2
+    assert engine.running == 0
+
+
+async def test_who_does_not_read_is_not_waited_for(folder, monkeypatch):
+    monkeypatch.setattr("service.run.drain._ENDING_S", 0.01)
+    drain = Drain()
     running = runner_of(engine_of(folder, {"tokens": [1], "hang_after": 0}), drain=drain).run(run_of())
     await anext(running)
-    await asyncio.wait_for(drain.stop(0.01), 1)
+    await asyncio.wait_for(drain.stop(0.01), 10)
     await running.aclose()

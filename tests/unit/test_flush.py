@@ -129,3 +129,43 @@ async def test_leaving_early_stops_the_reading():
         await waiting.wait()
     assert closed.is_set()
     assert len(asyncio.all_tasks()) == 1
+
+
+async def test_breaking_off_hands_over_what_waits_then_raises_and_stops_the_reading():
+    hanging, closed = asyncio.Event(), asyncio.Event()
+
+    async def source() -> AsyncIterator[TokenChunk]:
+        try:
+            for token in range(3):
+                yield TokenChunk([token])
+            hanging.set()
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    async with flushing(source(), policy(100)) as flushes:
+        first = await anext(flushes)
+        await hanging.wait()
+        flushes.break_off(EngineFailed("stopped"))
+        second = await anext(flushes)
+        with pytest.raises(EngineFailed, match="stopped"):
+            await anext(flushes)
+        assert closed.is_set()
+    assert (first.token_ids, second.token_ids) == ([0], [1, 2])
+
+
+async def test_breaking_off_before_anything_has_been_read():
+    async with flushing(play(*chunks(0)), policy(1)) as flushes:
+        flushes.break_off(EngineFailed("stopped"))
+        with pytest.raises(EngineFailed, match="stopped"):
+            await anext(flushes)
+
+
+async def test_what_has_been_read_to_its_end_is_not_broken_off():
+    async with flushing(play(*chunks(0, 1)), policy(1)) as flushes:
+        assert (await anext(flushes)).token_ids == [0]
+        await asyncio.sleep(0)
+        flushes.break_off(EngineFailed("stopped"))
+        seen = [flush async for flush in flushes]
+    assert [t for flush in seen for t in flush.token_ids] == [1]
+    assert seen[-1].finish_reason is FinishReason.STOP
