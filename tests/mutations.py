@@ -54,10 +54,7 @@ TURNS = (
     *("tests/property/test_custom_input.py", "tests/property/test_truncation.py"),
     *("tests/integration/test_tools.py", "tests/integration/test_continuity.py"),
 )
-STOPPING = (
-    *("tests/integration/test_stopping.py", "tests/property/test_run.py", "tests/unit/test_flush.py"),
-    *("-k", "stopping or flush or grace or stop"),
-)
+STOPPING = ("tests/integration/test_stopping.py", "tests/property/test_run.py", "tests/unit/test_flush.py")
 PLACES = ("tests/unit/test_preparation.py", "tests/unit/test_files.py")
 TRANSPORT = (
     *("tests/unit/test_framing.py", "tests/unit/test_headers.py", "tests/unit/test_outgoing.py"),
@@ -177,7 +174,7 @@ MUTATIONS = [
     Mutation("Stopping", "what begins late is left running", "service/run/drain.py", "        if self.is_over:\n            break_off", "        if False:\n            break_off", STOPPING),
     Mutation("Stopping", "nobody is to try again elsewhere", "service/api/responses.py", "Unavailable(message) if self._drain.is_over else EngineFailed(message)", "EngineFailed(message)", STOPPING),
     Mutation("Stopping", "readers of what goes on elsewhere are not told", "service/api/background.py", "if self._drain.is_over and not is_made_here:", "if False:", STOPPING),
-    Mutation("Stopping", "what has not been begun to be read cannot be broken off", "service/run/flush.py", "            self._ended = True\n            self._due.set()", "            pass", STOPPING),
+    Mutation("Stopping", "what has not been begun to be read cannot be broken off", "service/run/flush.py", "does not come to say so.\n            self._ended = True\n            self._due.set()", "does not come to say so.", STOPPING),
     Mutation("Stopping", "what has been read whole is broken off", "service/run/flush.py", "        if not self._ended:\n            self._fault", "        if True:\n            self._fault", STOPPING),
     Mutation("Places", "any number may wait", "service/places.py", "if self._places.locked() and self._waiting >= self._max_waiting:", "if False:", PLACES),
     Mutation("Places", "who gives up waiting leaves a gap", "service/places.py", "        finally:\n            self._waiting -= 1", "        except ZeroDivisionError:\n            self._waiting -= 1", PLACES),
@@ -212,6 +209,10 @@ MUTATIONS = [
     Mutation("Transport", "values must be ASCII", HEADERS, 'yield name.decode(), value.decode("latin-1")', "yield name.decode(), value.decode()", TRANSPORT),
     Mutation("Transport", "status messages are sent as they are", HEADERS, 'percent_encoded(message)))', 'message.encode()))', TRANSPORT),
     Mutation("Transport", "there may be any number of calls", "service/transport/server.py", "if len(self._tasks) >= self._max_concurrent_calls:", "if False:", TRANSPORT),
+    Mutation("Transport", "a server that stops loses what has not been read", "service/transport/server.py", "        until = max(until, loop.time() + _LAST_S)", "        until = loop.time() + _LAST_S", TRANSPORT),
+    Mutation("Transport", "who reads the last slowly is cut off", CONNECTION, "if unread_before is None or unread < unread_before:", "if unread_before is None:", TRANSPORT),
+    Mutation("Transport", "who does not read the last is waited for", CONNECTION, "if unread_before is None or unread < unread_before:", "if True:", TRANSPORT),
+    Mutation("Transport", "what is on its way is lost when a connection closes", CONNECTION, "        self._transport.write_eof()\n", "        self._transport.close()\n", TRANSPORT),
     Mutation("Transport", "stopping does not wait", "service/transport/server.py", "        if self._tasks and grace:", "        if False:", TRANSPORT),
     Mutation("Transport", "a turn takes all that has come", FRAMES, "        if self._work_left <= 0:\n            raise StopIteration\n", "", TRANSPORT),
     Mutation("Transport", "what a turn has left is forgotten", CONNECTION, '            self.data_received(b"")', "            pass", TRANSPORT),

@@ -7,9 +7,13 @@ the first to say so has the connection flush once the others have had their turn
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import socket
+import sys
+import termios
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Final, Protocol, cast
@@ -36,7 +40,7 @@ _UNSENT_ANSWERS_BYTES: Final = 1 << 20
 _AWAITED_HANDLERS: Final = 64
 """Cancelled handlers that a call waits for at the most."""
 _CLOSING_S: Final = 5.0
-"""Seconds that a client may take to read the last before the connection is cut off."""
+"""Seconds in which a client must take something of the last, or close, before the connection is cut off."""
 _PREFACE_S: Final = 30.0
 """Seconds that a client may take to say that it speaks HTTP/2."""
 
@@ -79,6 +83,7 @@ class Connection(asyncio.Protocol):
         self._may_write = True
         self._is_paused = False
         self._is_leaving = False
+        self._closing_timer: asyncio.TimerHandle | None = None
 
     # asyncio's side.
 
@@ -101,6 +106,8 @@ class Connection(asyncio.Protocol):
         """Cancel what ran for the client."""
         self._is_leaving = True
         self._preface_timer.cancel()
+        if self._closing_timer is not None:
+            self._closing_timer.cancel()
         self._lose_calls()
         self._host.left(self)
 
@@ -109,7 +116,7 @@ class Connection(asyncio.Protocol):
 
         Whatever is wrong with it harms this connection only.
         """
-        if self._transport.is_closing():
+        if self._has_said_all():
             return
         try:
             found = self._http2.receive_data(data)
@@ -259,7 +266,7 @@ class Connection(asyncio.Protocol):
     def _flush(self) -> None:
         self._flush_is_due = False
         transport = self._transport
-        if transport.is_closing():
+        if self._has_said_all():
             return
         try:
             if self._may_write:
@@ -304,6 +311,31 @@ class Connection(asyncio.Protocol):
             call.lose()
 
     def _close(self) -> None:
-        """Close the connection once the last is sent, or the client has shown that it does not read it."""
-        self._transport.close()
-        self._loop.call_later(_CLOSING_S, self._transport.abort)
+        """Say that this is the last: the client closes when it has read it. Who does not read is cut off.
+
+        Closed from here, a connection is not read any more; and where a client's frames lie unread, such as
+        WINDOW_UPDATE, the kernel throws away all that is still on its way to the client.
+        """
+        self._transport.write_eof()
+        if self._is_paused:
+            # Nothing is taken any more; but the client's end has to be seen.
+            self._transport.resume_reading()
+        self._watch_closing()
+
+    def _watch_closing(self, unread_before: int | None = None) -> None:
+        unread = self._unread_bytes()
+        if unread_before is None or unread < unread_before:
+            self._closing_timer = self._loop.call_later(_CLOSING_S, self._watch_closing, unread)
+        else:
+            self._transport.abort()
+
+    def _has_said_all(self) -> bool:
+        return self._closing_timer is not None or self._transport.is_closing()
+
+    def _unread_bytes(self) -> int:
+        """Return how many bytes the client's side has not confirmed: those here, and the kernel's."""
+        kernels = bytearray(4)
+        # Not every system can say.
+        with suppress(OSError, ValueError):
+            fcntl.ioctl(self._transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, kernels)
+        return self._transport.get_write_buffer_size() + int.from_bytes(kernels, sys.byteorder)

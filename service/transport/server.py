@@ -139,10 +139,14 @@ class Server(grpc.aio.Server):
         for connection in self._connections:
             for call in connection.calls():
                 call.cut(Code.UNAVAILABLE, "The server has stopped.")
+        loop = asyncio.get_running_loop()
+        until = loop.time() + max(unread_s, _LAST_S)
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=max(unread_s, _LAST_S))
+            await asyncio.wait(self._tasks, timeout=until - loop.time())
+        # What has been sent may be unread still.
+        until = max(until, loop.time() + _LAST_S)
         try:
-            async with asyncio.timeout(_LAST_S):
+            async with asyncio.timeout_at(until):
                 await self._is_alone.wait()
         except TimeoutError:
             for connection in tuple(self._connections):

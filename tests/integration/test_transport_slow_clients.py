@@ -2,16 +2,17 @@
 
 import asyncio
 import socket
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from h2.connection import H2Connection
 from h2.events import StreamReset
-from hyperframe.frame import PingFrame, WindowUpdateFrame
+from hyperframe.frame import DataFrame, Frame, GoAwayFrame, HeadersFrame, PingFrame, WindowUpdateFrame
 
 from service.transport.connection import Connection
 from service.transport.faults import Code
 from service.transport.outgoing import HELD_BYTES
-from tests.integration.transport import MIB, many, raw_client, serving, until
+from tests.integration.transport import MIB, RawClient, many, raw_client, serving, until
 
 
 async def test_a_stalled_reader_holds_its_handler_back(server):
@@ -138,7 +139,67 @@ async def test_a_server_that_stops_waits_for_what_has_not_been_read():
         client.send(WindowUpdateFrame(call, window_increment=1000).serialize())
         rest = await client.reader.read()
         assert b"00000001" in rest
+        client.writer.close()
         await stopping
+
+
+SIZE = 10 * MIB
+
+
+@asynccontextmanager
+async def a_client_with_much_to_read(port: int) -> AsyncIterator[tuple[RawClient, int]]:
+    """A client with room for a large response, and its call: little of it fits into the client's own buffers."""
+    kernel = socket.socket()
+    kernel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    kernel.connect(("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=kernel, limit=1 << 16)
+    client = RawClient(reader, writer)
+    client.begin(INITIAL_WINDOW_SIZE=2**31 - 1)
+    client.http2.increment_flow_control_window(2**31 - 1 - 65_535)
+    try:
+        yield client, client.request("Many", many(count=1, size=SIZE))
+    finally:
+        writer.transport.abort()
+
+
+def frames_of(data: bytes) -> list[Frame]:
+    frames = []
+    while data:
+        frame, length = Frame.parse_frame_header(memoryview(data[:9]))
+        frame.parse_body(memoryview(data[9 : 9 + length]))
+        frames.append(frame)
+        data = data[9 + length :]
+    return frames
+
+
+async def test_a_server_that_stops_waits_for_those_who_read_slowly(monkeypatch):
+    """Longer than anything else takes, while the transport and the kernel still hold the end."""
+    monkeypatch.setattr("service.transport.connection._CLOSING_S", 0.5)
+    monkeypatch.setattr("service.transport.server._LAST_S", 0.1)
+    async with serving() as server, a_client_with_much_to_read(server.port) as (client, call):
+        await until(lambda: server.methods.written)
+        stopping = asyncio.create_task(server.server.stop(0.01, unread_s=60))
+        received = bytearray()
+        while data := await client.reader.read(1 << 16):
+            received += data
+            # It says so where it has read, too: by then the server has nothing more to say.
+            client.send(WindowUpdateFrame(0, window_increment=1).serialize())
+            await asyncio.sleep(0.02)
+        client.writer.close()
+        await stopping
+    frames = frames_of(bytes(received))
+    assert sum(len(frame.data) for frame in frames if isinstance(frame, DataFrame)) == SIZE + 5
+    assert [frame.last_stream_id for frame in frames if isinstance(frame, GoAwayFrame)] == [call]
+    assert isinstance(frames[-1], HeadersFrame | GoAwayFrame)
+    assert any("END_STREAM" in frame.flags for frame in frames)
+
+
+async def test_a_server_that_stops_does_not_wait_for_those_who_do_not_read(monkeypatch):
+    monkeypatch.setattr("service.transport.connection._CLOSING_S", 0.1)
+    async with serving(max_stall_s=0.1) as server, a_client_with_much_to_read(server.port):
+        await until(lambda: server.methods.written)
+        async with asyncio.timeout(30):
+            await server.server.stop(0.01, unread_s=1000)
 
 
 async def test_a_client_that_says_nothing_is_not_waited_for(server, monkeypatch):
