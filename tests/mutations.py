@@ -64,6 +64,7 @@ TRANSPORT = (
     "tests/integration/test_transport_requests.py",
     "--maxfail=4",
 )
+GATEWAY_MEMORY = ("tests/integration/test_gateway_memory.py",)
 SHOWN = 3
 
 
@@ -213,6 +214,8 @@ MUTATIONS = [
     Mutation("Transport", "who reads the last slowly is cut off", CONNECTION, "if unread_before is None or unread < unread_before:", "if unread_before is None:", TRANSPORT),
     Mutation("Transport", "who does not read the last is waited for", CONNECTION, "if unread_before is None or unread < unread_before:", "if True:", TRANSPORT),
     Mutation("Transport", "what is on its way is lost when a connection closes", CONNECTION, "        self._transport.write_eof()\n", "        self._transport.close()\n", TRANSPORT),
+    Mutation("Gateway", "what nobody reads is held however little memory there is", "gateway/envoy.yaml", "          - {timer: HTTP_DOWNSTREAM_CONNECTION_IDLE, min_timeout: 10s}\n", "", GATEWAY_MEMORY),
+    Mutation("Gateway", "silent streams go, too, when memory runs short", "gateway/envoy.yaml", "{timer: HTTP_DOWNSTREAM_STREAM_FLUSH, min_timeout: 10s}", "{timer: HTTP_DOWNSTREAM_STREAM_IDLE, min_timeout: 5s}", GATEWAY_MEMORY),
     Mutation("Transport", "stopping does not wait", "service/transport/server.py", "        if self._tasks and grace:", "        if False:", TRANSPORT),
     Mutation("Transport", "a turn takes all that has come", FRAMES, "        if self._work_left <= 0:\n            raise StopIteration\n", "", TRANSPORT),
     Mutation("Transport", "what a turn has left is forgotten", CONNECTION, '            self.data_received(b"")', "            pass", TRANSPORT),
