@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
+from service.run.schema_costs import SLOWEST_NUMBER, compared_values, division_checks, names_in
+
 MAX_CHECKS_AT_ONE_PLACE: Final = 100_000
 """Most checks of one place of a document; some 10 ms."""
 MAX_SCHEMA_LEVELS: Final = 64
@@ -42,8 +44,6 @@ _UNEVALUATED: Final = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 
 _UNEVALUATED_TIMES: Final = 4
 """How often what stands beside `unevaluated...` is looked at: measured, somewhat above."""
-_FLOAT_CHECKS: Final = 50
-"""Fractions are compared as decimals, which takes so much longer."""
 
 
 class TooMuchWork(Exception):
@@ -63,6 +63,8 @@ class _Node:
     """Checks at any value: one, and one for each that it is compared with."""
     names: int = 0
     """Further ones at an object."""
+    divisor: float = 0
+    """What a number has to be a multiple of; 0 for nothing."""
     here: list[tuple[_Node, int]] = field(default_factory=list)
     """Schemas of the same place, and how often each is looked at."""
     properties: dict[str, _Node] = field(default_factory=dict)
@@ -77,6 +79,14 @@ class _Node:
     """Schemas below, at the same place; -2 while they are looked at."""
     checks: int = 0
     """Of one place, all that is below included."""
+
+    def own_checks(self, value: Any) -> int:
+        """Return the checks of this schema alone, at a value."""
+        if isinstance(value, dict):
+            return self.values + self.names
+        if self.divisor and isinstance(value, int | float):
+            return self.values + division_checks(value, self.divisor)
+        return self.values
 
     def inside(self, value: Any) -> Iterator[tuple[_Node, Any]]:
         """Yield what the places inside a value are checked against."""
@@ -141,7 +151,7 @@ class SchemaWork:
             # From the highest down, so that each is met once, when all that leads to it has been counted.
             for height in range(max(places), -1, -1):
                 for node, value, times in places.get(height, {}).values():
-                    total += times * (node.values + node.names if isinstance(value, dict) else node.values)
+                    total += times * node.own_checks(value)
                     if isinstance(value, dict | list):
                         total += times * len(value)
                     if total > limit:
@@ -222,8 +232,12 @@ class SchemaWork:
         for key in _EVERY_ITEM:
             # Of old, a list of `items` was what `prefixItems` is now.
             (node.first_items if isinstance(schema.get(key), list) else node.every_item).extend(of(key))
-        node.values += _compared(schema.get("enum")) + _compared(schema.get("const"))
-        node.names = sum(_size(schema.get(key)) for key in ("required", "dependentRequired", "dependencies"))
+        node.values += compared_values(schema.get("enum")) + compared_values(schema.get("const"))
+        node.names = sum(
+            names_in(schema.get(key)) for key in ("required", "dependentRequired", "dependencies")
+        )
+        if isinstance(divisor := schema.get("multipleOf"), int | float):
+            node.divisor = divisor
         if isinstance(given := schema.get("patternProperties"), dict):
             self.patterns.update(given)
             # Each name is matched with each pattern.
@@ -262,7 +276,7 @@ def _measure(node: _Node, levels: int = 0) -> None:
     if node.height == -2:
         raise TooMuchWork(node.path, "it refers to itself without end")
     node.height = -2
-    checks, height = node.values + node.names, 0
+    checks, height = max(node.values + node.names, node.own_checks(SLOWEST_NUMBER)), 0
     for below, times in node.here:
         if levels < MAX_CHAIN_LEVELS:
             _measure(below, levels + 1)
@@ -293,23 +307,3 @@ def _pointed(schema: Any, parts: Iterable[str]) -> Iterator[Any]:
         else:
             return
     yield schema
-
-
-def _compared(value: Any) -> int:
-    """Count what a value has to be compared with; texts are found at once."""
-    match value:
-        case list():
-            return sum(1 + _compared(child) for child in value if not isinstance(child, str))
-        case dict():
-            return sum(1 + _compared(child) for child in value.values())
-        case float():
-            return _FLOAT_CHECKS
-        case _:
-            return 0
-
-
-def _size(value: Any) -> int:
-    """Count names, in a list or in several by name."""
-    if isinstance(value, dict):
-        return sum(1 + _size(child) for child in value.values() if isinstance(child, list))
-    return len(value) if isinstance(value, list) else 0

@@ -143,6 +143,23 @@ def test_property_names_count():
     assert work.checks({"a": 1}, LIMIT) - work.checks({}, LIMIT) > 10
 
 
+@pytest.mark.parametrize(("divisor", "number"), [(5e-324, 1e308), (1e-300, 3), (0.1, 1e-308), (7, 1e308)])
+def test_divisions_by_tiny_numbers_and_of_huge_ones_count(divisor, number):
+    """Each takes up to 50 microseconds, as long as hundreds of other checks."""
+    schema = json_schema(json.dumps({"items": {"multipleOf": divisor}}), "x")
+    assert schema.fault(json.dumps([number] * 10_000)).startswith("is too large")
+    assert schema.fault(json.dumps(["text"] * 100_000)) is None
+
+
+def test_ordinary_divisions_are_done():
+    prices = json_schema('{"items": {"multipleOf": 0.01}}', "x")
+    assert prices.fault(json.dumps([12.5] * 20_000)) is None
+    assert prices.fault(json.dumps([12.505])).startswith("does not fit at [0]")
+    slow = {"allOf": [{"multipleOf": 5e-324}] * 200}
+    with pytest.raises(InvalidRequest, match=f"more than {MAX_CHECKS_AT_ONE_PLACE} checks"):
+        json_schema(json.dumps(slow), "x")
+
+
 def test_values_to_compare_with_count_where_comparing_takes_long():
     fractions, texts = {"items": {"enum": [i + 0.5 for i in range(500)]}}, {"items": {"enum": ["a"] * 5000}}
     assert SchemaWork(fractions).checks([1.5] * 100, LIMIT) > MAX_CHECKS
