@@ -21,6 +21,7 @@ from service.api.responses import Responses
 from service.api.sealing import Sealer
 from service.errors import EngineFailed, InvalidRequest
 from service.items import as_items, with_ids
+from service.long_work import in_thread_if_long, request_bytes
 from service.run.preparation import Preparation
 
 _REQUEST: Final = (
@@ -64,9 +65,12 @@ class Compactor:
         async with self._preparation:
             history = await self._context.history(request, owner)
             await self._context.resolve_references(request, owner)
-        spoken = [item for item in (*history, *with_ids(_given(request), unique)) if _is_users(item)]
-        del history
-        response = await self._responses.create(_asking(request), owner)
+            size = request_bytes(request)
+            given = await in_thread_if_long(size, lambda: with_ids(_given(request), unique))
+            asking = await in_thread_if_long(size, _asking, request)
+        spoken = [item for item in (*history, *given) if _is_users(item)]
+        del history, given
+        response = await self._responses.create(asking, owner)
         if response.status != RESPONSE_STATUS_COMPLETED:
             raise EngineFailed(
                 "The model's summary is longer than it may write. Try again, or shorten the input."

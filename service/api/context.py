@@ -13,6 +13,7 @@ from service.api.sealing import Sealer
 from service.errors import InvalidRequest, NotFound
 from service.files.file_reader import FileReader
 from service.items import as_items, as_later_input, item_id, response_id_of
+from service.long_work import in_thread_if_long, items_bytes
 from service.run.opening import conversation_id
 from service.store.conversations import ConversationStore
 from service.store.responses import ResponseStore, Stored
@@ -57,7 +58,7 @@ class ContextReader:
             )
         if conversation:
             items = await self._conversations.history(owner, conversation, as_items(request.input))
-            return self._readable(items, owner, "conversation")
+            return await in_thread_if_long(items_bytes(items), self._readable, items, owner, "conversation")
         chain = await self._store.chain(owner, request.previous_response_id)
         if chain[-1].response.status in (RESPONSE_STATUS_QUEUED, RESPONSE_STATUS_IN_PROGRESS):
             raise InvalidRequest(
@@ -65,7 +66,9 @@ class ContextReader:
                 param="previous_response_id",
             )
         items = [item for stored in chain for item in _items(stored)]
-        return self._readable(items, owner, "previous_response_id")
+        return await in_thread_if_long(
+            items_bytes(items), self._readable, items, owner, "previous_response_id"
+        )
 
     async def resolve_references(self, request: CreateResponseRequest, owner: str) -> None:
         """Put the items that a request's input refers to in the place of the references.

@@ -20,6 +20,7 @@ from service.api.paging import bounds_of, item_list, page_of
 from service.api.sealing import Sealer
 from service.errors import EngineFailed, InvalidRequest, Unavailable
 from service.items import as_items, check_unique, with_ids
+from service.long_work import in_thread_if_long, request_bytes
 from service.run.drain import Drain
 from service.run.opening import conversation_id, is_kept
 from service.run.preparation import Preparation
@@ -185,12 +186,12 @@ class Responses:
             raise InvalidRequest(f"input may hold {MAX_INPUT_ITEMS} items at most.", param="input")
         checked = self._runner.check(request)
         unique = self._new_id()
-        check_unique(as_items(request.input))
         async with self._preparation:
+            size = request_bytes(request)
+            await in_thread_if_long(size, lambda: check_unique(as_items(request.input)))
             history = await self._context.history(request, owner)
             await self._context.resolve_references(request, owner)
-            kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
-            self._context.open_seals(request.input.items.items, owner)
+            kept = await in_thread_if_long(size, self._take_input, request, owner, unique)
         # Not in a place of that kind: documents take seconds, and have places of their own.
         await self._context.read_files(
             history, "conversation" if conversation_id(request) else "previous_response_id"
@@ -204,6 +205,12 @@ class Responses:
             checked=checked,
         )
         return _Prepared(run, kept)
+
+    def _take_input(self, request: CreateResponseRequest, owner: str, unique: str) -> list[InputItem]:
+        """Return a request's input as it is kept, where it is; and open the seals in the request."""
+        kept = with_ids(as_items(request.input), unique) if is_kept(request) else []
+        self._context.open_seals(request.input.items.items, owner)
+        return kept
 
     async def _start(self, prepared: _Prepared, owner: str) -> Response:
         return await self._background.start(owner, self._runner.run(prepared.run), prepared.kept_input)

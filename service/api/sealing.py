@@ -9,11 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from service.errors import InvalidRequest
+
+MAX_SEALED_CHARACTERS: Final = 2**22
+"""Longest sealed text that is opened, of 600,000 tokens: each key that is tried holds others up for 20 ms."""
 
 SealedKind = Literal["reasoning", "compaction"]
 """What a sealed text is: a thought does not come back as a summary."""
@@ -34,9 +37,17 @@ class Sealer:
         """Return a sealed text. `path`: the request field that it came in.
 
         Raises:
-            InvalidRequest: it was not sealed here as this kind for this owner, or has been changed since.
+            InvalidRequest: it was not sealed here as this kind for this owner, has been changed since, or is
+                longer than any that is opened.
 
         """
+        if len(sealed) > MAX_SEALED_CHARACTERS:
+            raise InvalidRequest(
+                f"{path} may have {MAX_SEALED_CHARACTERS} characters at most. Send the item without it, or "
+                "leave it out.",
+                code="invalid_encrypted_content",
+                param=path,
+            )
         try:
             whose, _, text = self._fernet.decrypt(sealed.encode()).decode().partition("\n")
         except (InvalidToken, UnicodeError):

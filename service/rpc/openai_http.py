@@ -142,7 +142,8 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
         """Replace a conversation's metadata."""
         async with ErrorsAsStatus(context):
             update = await read_json(UpdateConversationRequest, request.body.data)
-            if not update.metadata and not isinstance(orjson.loads(request.body.data).get("metadata"), dict):
+            data = request.body.data
+            if not update.metadata and not await in_thread_if_long(len(data), _has_metadata, data):
                 # Else a slip would clear them.
                 raise InvalidRequest("metadata is missing: send an object, {} to clear it.", param="metadata")
             update.conversation_id = request.conversation_id
@@ -218,3 +219,8 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
 async def _document(message: Message) -> HttpBody:
     data = await in_thread_if_long(message.ByteSize(), encode, message)
     return HttpBody(content_type=_JSON, data=data)
+
+
+def _has_metadata(data: bytes) -> bool:
+    """Whether a body that has been read has an object there, if only an empty one."""
+    return isinstance(orjson.loads(data).get("metadata"), dict)

@@ -23,7 +23,7 @@ from service.dialect.callable_tools import RequestTools
 from service.engine.base import Engine, GenerationRequest, Guidance, ModelInfo, find_model
 from service.errors import InvalidRequest, ServiceError
 from service.items import as_items
-from service.long_work import LONG_BYTES, in_thread_if_long
+from service.long_work import LONG_BYTES, in_thread_if_long, items_bytes, request_bytes
 from service.run.builder import ResponseBuilder
 from service.run.calls import CallReader
 from service.run.drain import Drain
@@ -214,7 +214,7 @@ class ResponseRunner:
             ) from None
 
     async def _prompt(self, run: Run, model: ModelInfo) -> list[int]:
-        size = run.request.ByteSize() + sum(item.ByteSize() for item in run.history)
+        size = request_bytes(run.request) + items_bytes(run.history)
         return await in_thread_if_long(size, self._rendered, run, model)
 
     def _rendered(self, run: Run, model: ModelInfo) -> list[int]:

@@ -54,6 +54,7 @@ MAY_IMPORT = {
         "service.run",
         "service.store",
         "service.items",
+        "service.long_work",
         "service.errors",
     },
     "service.files": {"service.files", "service.places", "service.lru_cache", "service.errors"},

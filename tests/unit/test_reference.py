@@ -9,7 +9,7 @@ from openresponses.v1.json_pb2 import json as json_options
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.tool_pb2 import Tool
 
-from service.api import context, conversations, responses
+from service.api import context, conversations, responses, sealing
 from service.dialect.harmony import tools
 from service.dialect.harmony.input_items import input_messages
 from service.errors import InvalidRequest
@@ -110,6 +110,7 @@ LIMITS = [
     validation.MAX_METADATA_VALUE_CHARACTERS,
     preparation.MAX_AT_ONCE,
     preparation.MAX_WAITING,
+    sealing.MAX_SEALED_CHARACTERS,
     context.MAX_REFERRED_RESPONSES,
     file_reader.MAX_FILES,
     pdf_reader.MAX_FILE_CHARACTERS,
