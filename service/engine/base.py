@@ -72,6 +72,8 @@ class FunctionSchema:
     """What it does, in words for the model."""
     text_grammar: str | None = None
     """Lark grammar of the one property that the arguments have, a text; None: the schema says all."""
+    path: str = "tools"
+    """The request field that says what the arguments may be."""
 
     @property
     def recipient(self) -> str:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import llguidance
 import orjson
 
 from service.engine.base import FunctionSchema
+from service.engine.grammar_size import TooLarge, check_size
 from service.errors import InvalidRequest
 
 MAX_SCHEMA_VALUES: Final = 2000
 """Most keys and values in a schema: grammars grow with them, to seconds and beyond."""
 
-MAX_SCHEMA_ITEMS: Final = 10_000
-"""Most items that `minItems` and `maxItems` of a schema count together: the runtime lays each of them out."""
-
 MAX_FREE_INTEGER: Final = 10**15
 """Largest integer where a schema sets no bound: below 2**53, so that every client reads it right."""
 
 _HEADER: Final = "%llguidance {}\n"
+_BYTES: Final = llguidance.LLTokenizer("byte")
+"""A vocabulary to try grammars with: some show only there that they are beyond the runtime's limits."""
+_SHOWN_LINES: Final = re.compile(r"\n +\d+ \| ")
+_PLACE: Final = re.compile(r"(?:at )?(\d+)\((\d+)\): ")
+_OF_JSON: Final = "failed to compile JSON schema: "
+_FOUND: Final = re.compile(r" \(at .*\)$", re.DOTALL)
 # Keywords whose values are no schemas.
 _DATA_KEYWORDS: Final = frozenset({"const", "default", "enum", "examples"})
 # Keywords that add to an object's properties.
@@ -35,32 +40,32 @@ def arguments_grammar(function: FunctionSchema) -> str:
 
     """
     if function.text_grammar is not None:
-        subject = f"The grammar of tool {function.name!r}"
         if "%json" in function.text_grammar:
             # The schemas in it would come with no limits.
-            raise _unusable(subject, "%json is not offered", "tools")
-        return _checked(_HEADER + function.text_grammar, subject, "tools")
+            raise _unusable(function.path, "%json is not offered")
+        return _checked(_HEADER + function.text_grammar, function.path)
     schema = function.schema()
     # A call's arguments are an object, even where the schema does not say so; and a small model, left free to
     # add properties, adds them.
     if "properties" in schema and _COMBINING.isdisjoint(schema):
         schema = {"additionalProperties": False, **schema}
-    subject = f"The parameters of function {function.name!r}"
-    return _json_grammar({**schema, "type": "object"}, subject, "tools")
+    return _json_grammar({**schema, "type": "object"}, function.path)
 
 
 def answer_grammar(schema: str) -> str:
     """Return what holds an answer to a JSON Schema, given as JSON text. Raises as `arguments_grammar`."""
-    return _json_grammar(orjson.loads(schema), "The schema", "text.format.schema")
+    return _json_grammar(orjson.loads(schema), "text.format.schema")
 
 
-def _json_grammar(schema: dict[str, Any], subject: str, param: str) -> str:
+def _json_grammar(schema: dict[str, Any], path: str) -> str:
     if _values(schema) > MAX_SCHEMA_VALUES:
-        raise _unusable(subject, f"it has more than {MAX_SCHEMA_VALUES} keys and values", param)
-    if _items(schema) > MAX_SCHEMA_ITEMS:
-        raise _unusable(subject, f"its arrays have more than {MAX_SCHEMA_ITEMS} items", param)
+        raise _unusable(path, f"it has more than {MAX_SCHEMA_VALUES} keys and values")
+    try:
+        check_size(schema)
+    except TooLarge as error:
+        raise _unusable(path, str(error)) from None
     compact = {**_with_bounds(schema), "x-guidance": {"whitespace_flexible": False}}
-    return _checked(f"{_HEADER}start: %json {orjson.dumps(compact).decode()}", subject, param)
+    return _checked(f"{_HEADER}start: %json {orjson.dumps(compact).decode()}", path)
 
 
 def _with_bounds(value: Any) -> Any:
@@ -88,28 +93,31 @@ def _bound(schema: dict[str, Any], *names: str) -> int | float | None:
     return next((schema[name] for name in names if isinstance(schema.get(name), int | float)), None)
 
 
-def _checked(grammar: str, subject: str, param: str) -> str:
-    if fault := llguidance.LLMatcher.validate_grammar(grammar):
-        first = fault.partition("\n")[0]
-        raise _unusable(subject, first.partition("failed to compile JSON schema: ")[2] or first, param)
+def _checked(grammar: str, path: str) -> str:
+    if fault := llguidance.LLMatcher(_BYTES, grammar, log_level=0).get_error():
+        raise _unusable(path, _in_words(fault))
     return grammar
 
 
-def _unusable(subject: str, fault: str, param: str) -> InvalidRequest:
-    return InvalidRequest(f"{subject} cannot be used: {fault:.300}.", param=param)
+def _unusable(path: str, fault: str) -> InvalidRequest:
+    return InvalidRequest(f"{path} cannot be used: {fault:.300}.", param=path)
 
 
-def _items(value: object) -> float:
-    """Count the items that arrays must or may have, all of them together."""
-    match value:
-        case dict():
-            bounds = [value.get("minItems"), value.get("maxItems")]
-            own = max([bound for bound in bounds if isinstance(bound, int | float)], default=0)
-            return own + sum(map(_items, value.values()))
-        case list():
-            return sum(map(_items, value))
-        case _:
-            return 0
+def _in_words(fault: str) -> str:
+    """Return what llguidance found wrong, without the lines of a grammar that the client has not written."""
+    said, place = _SHOWN_LINES.split(fault)[0], ""
+    if at := _PLACE.match(said):
+        said = said[at.end() :]
+        # The first line is the header.
+        place = f"line {int(at[1]) - 1}, column {at[2]}: "
+    if said.startswith(_OF_JSON):
+        said, place = said.removeprefix(_OF_JSON), ""
+    if "regex parse error" in said:
+        said = f"a regular expression is wrong: {said.rpartition('error: ')[2]}"
+    elif "fuel exhausted" in said:
+        said = "it is too complex"
+    said = _FOUND.sub("", said).partition("; following ")[0]
+    return place + said.replace(r"'\n'", "the end of the line").strip()
 
 
 def _values(value: object) -> int:

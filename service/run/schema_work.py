@@ -12,11 +12,12 @@ branches only some fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
+from service.json_pointer import pointed
 from service.run.schema_costs import SLOWEST_NUMBER, compared_values, division_checks, names_in
 
 MAX_CHECKS_AT_ONE_PLACE: Final = 100_000
@@ -252,7 +253,7 @@ class SchemaWork:
         if pointer and not pointer.startswith("/"):
             targets = self._anchors.get(pointer, [])
         else:
-            targets = list(_pointed(self._schema, pointer.split("/")[1:]))
+            targets = list(pointed(self._schema, pointer))
         if not targets:
             raise TooMuchWork(path, "there is no such part of the schema")
         return [n for target in targets for n in self._nodes_of(target, pointer.replace("/", "."))]
@@ -292,18 +293,3 @@ def _measure(node: _Node, levels: int = 0) -> None:
             f"it takes more than {MAX_CHECKS_AT_ONE_PLACE} checks: refer to its parts less often",
         )
     node.checks, node.height = checks, height
-
-
-def _pointed(schema: Any, parts: Iterable[str]) -> Iterator[Any]:
-    """Yield what a JSON pointer points to, if there is such a thing."""
-    for part in parts:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(schema, dict) and name in schema:
-            schema = schema[name]
-        elif isinstance(schema, list) and name.isdecimal() and str(int(name[:9])) == name:
-            if int(name) >= len(schema):
-                return
-            schema = schema[int(name)]
-        else:
-            return
-    yield schema

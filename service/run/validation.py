@@ -81,6 +81,7 @@ def guidance(tools: RequestTools, answer: AnswerFormat | None) -> Guidance:
                 tool.parameters,
                 tool.description,
                 tool.grammar.definition if tool.grammar and tool.grammar.syntax == "lark" else None,
+                f"{tool.path}.format.definition" if tool.is_custom else f"{tool.path}.parameters",
             )
             for tool in tools.allowed
         ),

@@ -218,14 +218,14 @@ async def test_too_long_an_input_is_refused(engine, word):
 )
 async def test_a_schema_that_cannot_be_held_to_is_refused(engine, parameters):
     """Never silently ignored, never the end of the process."""
-    function = FunctionSchema("f", json.dumps(parameters))
+    function = FunctionSchema("f", json.dumps(parameters), path="tools[3].parameters")
     request = replace(
         generation("Hi", reasoning={"effort": "low"}), guidance=Guidance((function,), call_required=True)
     )
     with pytest.raises(InvalidRequest) as refused:
         await first_of(engine, request)
-    assert refused.value.param == "tools"
-    assert "'f'" in refused.value.message
+    assert refused.value.param == "tools[3].parameters"
+    assert refused.value.message.startswith("tools[3].parameters cannot be used: ")
 
 
 @pytest.mark.parametrize("content", [None, b"this is not a model"])
@@ -338,8 +338,9 @@ async def test_a_grammar_that_cannot_be_held_to_is_refused(engine, definition):
         "format": {"type": "grammar", "syntax": "lark", "definition": definition},
     }
     choice = {"type": "custom", "name": "steer"}
-    with pytest.raises(InvalidRequest, match="steer"):
+    with pytest.raises(InvalidRequest) as refused:
         await first_of(engine, generation("Hi", tools=[tool], tool_choice=choice))
+    assert refused.value.param == "tools[0].format.definition"
 
 
 async def test_the_same_seed_says_the_same(engine):

@@ -12,6 +12,7 @@ from openresponses.v1.tool_pb2 import Tool
 from service.api import context, conversations, responses, sealing
 from service.dialect.harmony import tools
 from service.dialect.harmony.input_items import input_messages
+from service.engine import grammar_size, schema_grammar
 from service.errors import InvalidRequest
 from service.files import file_reader, pdf_reader
 from service.run import json_schema, preparation, schema_work, tool_validation, validation
@@ -105,6 +106,8 @@ LIMITS = [
     schema_work.MAX_PATTERNS,
     schema_work.MAX_DOCUMENT_LEVELS,
     schema_work.MAX_CHECKS_AT_ONE_PLACE,
+    schema_grammar.MAX_SCHEMA_VALUES,
+    grammar_size.MAX_GRAMMAR_PARTS,
     validation.MAX_METADATA_PAIRS,
     validation.MAX_METADATA_KEY_CHARACTERS,
     validation.MAX_METADATA_VALUE_CHARACTERS,
