@@ -134,7 +134,7 @@ def custom_input_schema(grammar: Grammar | None) -> str:
     """Return the schema of the object that a custom tool's text is the one property of."""
     text = {"type": "string"}
     if grammar and grammar.syntax == "regex":
-        text["pattern"] = f"^(?:{grammar.definition})$"
+        text["pattern"] = whole_text_pattern(grammar.definition)
     return orjson.dumps(
         {
             "type": "object",
@@ -143,6 +143,11 @@ def custom_input_schema(grammar: Grammar | None) -> str:
             "additionalProperties": False,
         }
     ).decode()
+
+
+def whole_text_pattern(regex: str) -> str:
+    """Return the pattern of a JSON Schema that a text matches when all of it matches a regular expression."""
+    return f"^(?:{regex})$"
 
 
 def _tools(request: CreateResponseRequest) -> Iterator[CallableTool]:

@@ -15,7 +15,8 @@ from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.tool_pb2 import TOOL_CHOICE_MODE_NONE
 
-from service.dialect.callable_tools import RequestTools
+from service.dialect.callable_tools import RequestTools, whole_text_pattern
+from service.errors import InvalidRequest
 from service.run.answer_format import AnswerFormat, answer_format
 from service.run.json_schema import JsonSchema, json_schema
 
@@ -74,9 +75,7 @@ def promises(request: CreateResponseRequest, tools: RequestTools) -> Promises:
     """
     for tool in tools.offered:
         if tool.grammar and tool.grammar.syntax == "regex":
-            # By itself: as a part of a larger one, what is wrong might be right.
-            pattern = orjson.dumps({"pattern": tool.grammar.definition}).decode()
-            json_schema(pattern, f"{tool.path}.format.definition")
+            _check_regex(tool.grammar.definition, f"{tool.path}.format.definition")
     choice = request.tool_choice
     restricted = choice.HasField("selection") or choice.mode == TOOL_CHOICE_MODE_NONE
     return Promises(
@@ -89,6 +88,19 @@ def promises(request: CreateResponseRequest, tools: RequestTools) -> Promises:
         },
         answer=answer_format(request.text.format),
     )
+
+
+def _check_regex(regex: str, path: str) -> None:
+    # By itself, too: as a part of a larger one, what is wrong might be right.
+    for pattern in (regex, whole_text_pattern(regex)):
+        try:
+            json_schema(orjson.dumps({"pattern": pattern}).decode(), path)
+        except InvalidRequest:
+            raise InvalidRequest(
+                f"{path} must be a regular expression, not too large, without look-around, back-references "
+                "and a comment at its end.",
+                param=path,
+            ) from None
 
 
 def _call(item: OutputItem) -> FunctionCall | CustomToolCall | None:

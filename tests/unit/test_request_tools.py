@@ -111,11 +111,20 @@ def promised(**fields: Any) -> Promises:
     return promises(request(**fields), request_tools(request(**fields)))
 
 
-@pytest.mark.parametrize("definition", ["(", "a)|(b", "[z-a]", r"(\p{L}{1,900}){1,900}x"])
+@pytest.mark.parametrize(
+    "definition", ["(", "a)|(b", "[z-a]", "(?=a)b", r"(\p{L}{1,900}){1,900}x", "(?x) a # b"]
+)
 def test_a_regular_expression_has_to_be_one(definition):
     with pytest.raises(InvalidRequest) as caught:
         promised(tools=[grammar_tool(definition)])
     assert caught.value.param == "tools[0].format.definition"
+    # Not of a key that the client did not send.
+    assert caught.value.message.startswith("tools[0].format.definition must be a regular expression")
+
+
+@pytest.mark.parametrize("definition", ["a # b", "(?x) a b", "(?x: a ) # b", "a|b"])
+def test_a_regular_expression(definition):
+    promised(tools=[grammar_tool(definition)])
 
 
 def test_a_strict_function_needs_a_schema():
@@ -127,7 +136,8 @@ def test_a_strict_function_needs_a_schema():
 
 
 def test_guidance_is_what_the_choice_leaves():
-    f, g = FunctionSchema("f", '{"type":"object","z":1,"a":2}'), FunctionSchema("g", None)
+    f = FunctionSchema("f", '{"type":"object","z":1,"a":2}', path="tools[0].parameters")
+    g = FunctionSchema("g", None, path="tools[1].parameters")
     tools = [FUNCTION, OTHER]
     allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "g"}]}
     for choice, expected in (
@@ -141,6 +151,21 @@ def test_guidance_is_what_the_choice_leaves():
         assert guidance(request_tools(request(tools=tools, tool_choice=choice)), None) == expected
     wanted = AnswerFormat('{"type":"object"}', None)
     assert guidance(request_tools(request()), wanted) == Guidance(answer_schema='{"type":"object"}')
+
+
+def test_guidance_says_where_what_it_holds_to_stands():
+    tools = [
+        FUNCTION,
+        namespace({**grammar_tool('start: "a"', "lark"), "name": "c"}, OTHER),
+        grammar_tool("a"),
+    ]
+    functions = guidance(request_tools(request(tools=tools)), None).functions
+    assert [function.path for function in functions] == [
+        "tools[0].parameters",
+        "tools[1].tools[0].format.definition",
+        "tools[1].tools[1].parameters",
+        "tools[2].format.definition",
+    ]
 
 
 def test_tools_are_hidden_from_the_model_when_none_may_be_called():
