@@ -97,6 +97,13 @@ def with_ids(items: Iterable[InputItem], unique: str, path: str = "input") -> li
     return [_kept(item, f"{unique}i{i:04x}", f"{path}[{i}]") for i, item in enumerate(items)]
 
 
+def check_ids(items: Iterable[InputItem], path: str = "input") -> None:
+    """Check that those ids that items have can be kept. `path` and what it raises as `with_ids`."""
+    for i, item in enumerate(items):
+        if name := item_id(item):
+            _check_id(name, f"{path}[{i}].id")
+
+
 def check_unique(items: Iterable[InputItem], taken: Collection[str] = (), path: str = "input") -> None:
     """Check that no id is given twice; items may have none. `path` as `with_ids`.
 
@@ -162,11 +169,16 @@ def _kept(item: InputItem, unique: str, path: str) -> InputItem:
     member = _member(kept)
     if not member.id:
         member.id = _new_id(item, unique)
-    elif not is_id(member.id):
-        raise InvalidRequest(f"{path}.id must be 1 to 128 printable ASCII characters.", param=f"{path}.id")
+    else:
+        _check_id(member.id, f"{path}.id")
     if kept.HasField("message"):
         _complete_message(kept.message)
     return kept
+
+
+def _check_id(name: str, path: str) -> None:
+    if not is_id(name):
+        raise InvalidRequest(f"{path} must be 1 to 128 printable ASCII characters.", param=path)
 
 
 def _complete_message(message: InputMessage) -> None:

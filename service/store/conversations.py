@@ -17,7 +17,7 @@ from sqlalchemy import delete, false, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import InvalidRequest, NotFound
-from service.items import as_later_input, check_unique, is_id, item_id, with_ids, with_new_id
+from service.items import as_later_input, check_ids, check_unique, is_id, item_id, with_ids, with_new_id
 from service.store.database import Database
 from service.store.pages import PageBounds, not_in_list
 from service.store.tables import CONVERSATION_ITEMS, CONVERSATIONS
@@ -27,6 +27,8 @@ MAX_CONVERSATION_BYTES: Final = 64 * 1024 * 1024
 
 _ADDED: Final = (RESPONSE_STATUS_COMPLETED, RESPONSE_STATUS_INCOMPLETE)
 _ITEMS: Final = CONVERSATION_ITEMS.c
+_IDS_AT_ONCE: Final = 1000
+"""Ids that one statement names: PostgreSQL takes 32,767 parameters, and a turn may have more items."""
 
 
 class ConversationStore:
@@ -135,9 +137,11 @@ class ConversationStore:
 
         Raises:
             NotFound: as `get`.
-            InvalidRequest: there is no room for these, or one is there already.
+            InvalidRequest: there is no room for these, or one is there already, or its id is none.
 
         """
+        # PostgreSQL could not even look for some.
+        check_ids(coming)
         async with self._database.reading() as connection:
             await _get(connection, owner, conversation_id)
             await _check_fits(connection, conversation_id, coming)
@@ -242,8 +246,13 @@ async def _check_fits(connection: AsyncConnection, conversation_id: str, coming:
 async def _taken(connection: AsyncConnection, conversation_id: str, items: Iterable[InputItem]) -> set[str]:
     """Return those ids of `items` that the conversation has already."""
     ids = [name for item in items if (name := item_id(item))]
-    query = select(_ITEMS.id).where(_ITEMS.conversation_id == conversation_id, _ITEMS.id.in_(ids))
-    return set(await connection.scalars(query))
+    taken: set[str] = set()
+    for at in range(0, len(ids), _IDS_AT_ONCE):
+        some = _ITEMS.id.in_(ids[at : at + _IDS_AT_ONCE])
+        taken.update(
+            await connection.scalars(select(_ITEMS.id).where(_ITEMS.conversation_id == conversation_id, some))
+        )
+    return taken
 
 
 async def _insert(connection: AsyncConnection, conversation_id: str, items: Sequence[InputItem]) -> None:

@@ -167,6 +167,42 @@ async def test_an_id_that_comes_in_while_a_response_is_made_is_no_obstacle_to_it
         assert await texts(at, conversation.id) == ["Hi"]
 
 
+@pytest.mark.parametrize("name", ["\0", "msg_\0", "msg_é", "a b", "x" * 129, "x" * 100_000])
+@scenario
+async def test_what_cannot_be_an_id_is_refused_before_it_is_looked_for(database, name):
+    async with stores(database) as at:
+        conversation = await at.conversations.create(at.owner, [said("Hi")], {}, 0)
+        for path, change in (
+            ("items", at.conversations.create(at.owner, [said("1"), said("2", name)], {}, 0)),
+            ("items", at.conversations.add(at.owner, conversation.id, [said("1"), said("2", name)])),
+            ("input", at.conversations.history(at.owner, conversation.id, [said("1"), said("2", name)])),
+        ):
+            with pytest.raises(InvalidRequest) as caught:
+                await change
+            assert caught.value.param == f"{path}[1].id"
+        # Nor is anything of that name there.
+        with pytest.raises(NotFound):
+            await at.conversations.item(at.owner, conversation.id, name)
+        with pytest.raises(NotFound):
+            await at.conversations.history(at.owner, name, [])
+        assert await texts(at, conversation.id) == ["Hi"]
+
+
+@scenario
+async def test_a_turn_of_more_items_than_a_statement_may_name_is_added_whole(database, monkeypatch):
+    """PostgreSQL takes 32,767 parameters, SQLite some more."""
+    monkeypatch.setattr(conversations_module, "MAX_CONVERSATION_ITEMS", 10**6)
+    async with stores(database) as at:
+        conversation = await at.conversations.create(
+            at.owner, [said("Hi", "in_0"), said("Hi", "rs_7")], {}, 0
+        )
+        response = a_response(conversation=conversation.id)
+        response.output.extend(thought(str(i), f"rs_{i}") for i in range(33_000))
+        assert await at.responses.save(at.owner, response, [said("And?", "in_0")])
+        said_now = await texts(at, conversation.id)
+        assert said_now == ["Hi", "Hi", "And?", *map(str, range(33_000))]
+
+
 @scenario
 async def test_pages_of_a_conversation_are_those_of_a_list(database):
     """With a gap in it, in every direction and between any two items."""
