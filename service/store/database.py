@@ -19,7 +19,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import Connection, select, text
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError, StatementError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import StartupError, Unavailable
@@ -29,6 +29,8 @@ from service.store.tables import SECRETS
 _log = logging.getLogger(__name__)
 
 _MAX_WRITERS: Final = 10
+_MAX_LOGGED_CHARACTERS: Final = 500
+"""Of a statement that fails, and of what the database says to it."""
 _MIGRATION_LOCK: Final = 0x6F70656E
 """Any number: replicas that start together bring the database up to date one after another."""
 
@@ -126,7 +128,10 @@ def _failures() -> Iterator[None]:
         # Not a failure of the database: another writer was quicker.
         raise
     except (OSError, SQLAlchemyError) as error:
-        _log.error("the database fails: %r", error)
+        if isinstance(error, StatementError) and error.statement:
+            # Tracebacks show it, and it may name thousands of parameters.
+            error.statement = error.statement[:_MAX_LOGGED_CHARACTERS]
+        _log.error(f"the database fails: %.{_MAX_LOGGED_CHARACTERS}r", error)
         raise Unavailable("The store cannot be reached: try again later.") from error
 
 
