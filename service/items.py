@@ -32,6 +32,10 @@ ID_PREFIXES: Final = {
     "custom_tool_call_output": "ctco",
     "compaction": "cmp",
 }
+# Where OpenAI's clients count on a status.
+_WITH_STATUS: Final = frozenset(
+    {"message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"}
+)
 
 
 def as_input_item(item: OutputItem) -> InputItem:
@@ -86,7 +90,10 @@ def is_id(text: str) -> bool:
 
 
 def with_ids(items: Iterable[InputItem], unique: str, path: str = "input") -> list[InputItem]:
-    """Return copies of items as they are kept: each has an id, and a message's content is a list of parts.
+    """Return copies of items as they are kept: as OpenAI's clients read them.
+
+    Each has an id and a status, a message's content is a list of parts, and texts are of the kind that goes
+    with who wrote them.
 
     `unique`: alphanumeric text that new ids are made from; `path` names the list that the items are.
 
@@ -171,8 +178,14 @@ def _kept(item: InputItem, unique: str, path: str) -> InputItem:
         member.id = _new_id(item, unique)
     else:
         _check_id(member.id, f"{path}.id")
-    if kept.HasField("message"):
-        _complete_message(kept.message)
+    if item.WhichOneof("item") in _WITH_STATUS and member.status == ITEM_STATUS_UNSPECIFIED:
+        member.status = ITEM_STATUS_COMPLETED
+    is_said = kept.HasField("message") and kept.message.role == ROLE_ASSISTANT
+    content = _content(kept)
+    if kept.HasField("message") and content.WhichOneof("content") == "text":
+        content.parts.parts.append(_text_part(content.text, is_said=is_said))
+    for part in content.parts.parts:
+        _fit(part, is_said=is_said)
     return kept
 
 
@@ -181,14 +194,22 @@ def _check_id(name: str, path: str) -> None:
         raise InvalidRequest(f"{path} must be 1 to 128 printable ASCII characters.", param=path)
 
 
-def _complete_message(message: InputMessage) -> None:
-    if message.status == ITEM_STATUS_UNSPECIFIED:
-        message.status = ITEM_STATUS_COMPLETED
-    if message.content.WhichOneof("content") == "text":
-        text = message.content.text
-        part = (
-            InputContentPart(output_text=OutputText(text=text))
-            if message.role == ROLE_ASSISTANT
-            else InputContentPart(input_text=InputText(text=text))
-        )
-        message.content.parts.parts.append(part)
+def _text_part(text: str, *, is_said: bool) -> InputContentPart:
+    return (
+        InputContentPart(output_text=OutputText(text=text))
+        if is_said
+        else InputContentPart(input_text=InputText(text=text))
+    )
+
+
+def _fit(part: InputContentPart, *, is_said: bool) -> None:
+    """Make a text one of the kinds that OpenAI has for who wrote it: what a model said, or what it was told.
+
+    Agents mix them up, and OpenAI's clients have no types for what comes of it.
+    """
+    if is_said and part.HasField("input_text"):
+        part.CopyFrom(_text_part(part.input_text.text, is_said=True))
+    elif not is_said and part.HasField("output_text"):
+        part.CopyFrom(_text_part(part.output_text.text, is_said=False))
+    elif not is_said and part.HasField("refusal"):
+        part.CopyFrom(_text_part(part.refusal.refusal, is_said=False))
