@@ -29,6 +29,9 @@ TURNS: dict[str, dict[str, Any]] = {
     "hello": {"harmony": REASONING_AND_TEXT, "delay_ms": 2},
     # The bundled model's name, as the README's lines have it.
     MODEL_ID: {"harmony": REASONING_AND_TEXT},
+    # As models of the hub are called, and with all that is escaped in addresses.
+    "org/model": {"harmony": REASONING_AND_TEXT},
+    "org/model:7b +é%?#&=@": {"harmony": REASONING_AND_TEXT},
     "hello-7": {"harmony": REASONING_AND_TEXT, "chunks": 7},
     "hello-all": {"harmony": REASONING_AND_TEXT, "chunks": 1000},
     "calls": {"harmony": CALLS},

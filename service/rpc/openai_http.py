@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
+from urllib.parse import unquote
 
 import grpc
 import orjson
@@ -199,7 +200,8 @@ class OpenAIHttpServicer(OpenAIHttpServiceServicer):
     async def GetModel(self, request: http.GetModelHttpRequest, context: Context) -> HttpBody:
         """Describe one model."""
         async with ErrorsAsStatus(context):
-            return await _document(get_model(self._engine, request.model))
+            # The gateway leaves a slash escaped.
+            return await _document(get_model(self._engine, unquote(request.model)))
 
     async def GetHealth(self, request: http.GetHealthHttpRequest, context: Context) -> HttpBody:
         """Answer once the engine can serve."""

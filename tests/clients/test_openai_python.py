@@ -110,3 +110,13 @@ def test_a_failure_midway_is_an_event(client):
     *_, last = client.responses.create(model="fails", input="Hi", stream=True)
     assert last.type == "response.failed"
     assert last.response.error.code == "server_error"
+
+
+@pytest.mark.parametrize("name", ["org/model", "org/model:7b +é%?#&=@"])
+def test_a_model_whose_name_is_escaped_in_addresses(client, name):
+    assert name in [model.id for model in client.models.list()]
+    assert client.models.retrieve(name).id == name
+    assert client.responses.create(model=name, input="Hi").model == name
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.models.retrieve(f"{name}/none")
+    assert caught.value.code == "model_not_found"
