@@ -32,17 +32,27 @@ def read_keys(path: Path) -> frozenset[str]:
     """Return the keys of a file: one a line, without empty lines and those that begin with `#`.
 
     Raises:
-        StartupError: the file cannot be read, or holds none.
+        StartupError: the file cannot be read, or holds none, or one that is not printable ASCII.
 
     """
     try:
-        lines = [line.strip() for line in path.read_text().splitlines()]
-    except (OSError, UnicodeError) as error:
+        # Notes may be in any encoding.
+        lines = [line.strip() for line in path.read_bytes().splitlines()]
+    except OSError as error:
         raise StartupError(f"The file of API keys {path} cannot be read. See --api-keys-file.") from error
-    keys = frozenset(line for line in lines if line and not line.startswith("#"))
+    keys = set[str]()
+    for number, line in enumerate(lines, 1):
+        if line and not line.startswith(b"#"):
+            key = line.decode("latin-1")
+            # Headers are bytes, and clients do not agree on those of other characters.
+            if not (key.isascii() and key.isprintable()):
+                raise StartupError(
+                    f"Line {number} of {path} is no API key: keys are printable ASCII. See --api-keys-file."
+                )
+            keys.add(key)
     if not keys:
         raise StartupError(f"The file {path} holds no API key. See --api-keys-file.")
-    return keys
+    return frozenset(keys)
 
 
 def owner_of(context: grpc.aio.ServicerContext[Any, Any]) -> str:
