@@ -57,6 +57,7 @@ class Compactor:
 
         Raises:
             EngineFailed: the model wrote no summary, or not to its end.
+            InvalidRequest: the caller's max_output_tokens left no room for it.
             ServiceError: the request is refused.
 
         """
@@ -70,8 +71,13 @@ class Compactor:
             asking = await in_thread_if_long(size, _asking, request)
         spoken = [item for item in (*history, *given) if _is_users(item)]
         del history, given
-        response = await self._responses.create(asking, owner)
+        response = await self._responses.create(asking, owner, own_items=1)
         if response.status != RESPONSE_STATUS_COMPLETED:
+            if 0 < request.max_output_tokens <= response.usage.output_tokens:
+                raise InvalidRequest(
+                    "The summary has more than max_output_tokens: allow more, or leave it out.",
+                    param="max_output_tokens",
+                )
             raise EngineFailed(
                 "The model's summary is longer than it may write. Try again, or shorten the input."
             )

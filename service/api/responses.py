@@ -67,11 +67,12 @@ class Responses:
         self._new_id = new_id
 
     async def stream(
-        self, request: CreateResponseRequest, owner: str
+        self, request: CreateResponseRequest, owner: str, own_items: int = 0
     ) -> AsyncGenerator[list[ResponseStreamEvent], None]:
         """Yield a new response's events in batches, as `ResponseRunner.run` does.
 
-        A response in the background goes on when the generator is closed; any other is aborted.
+        A response in the background goes on when the generator is closed; any other is aborted. `own_items`
+        of the input's items are not the caller's.
 
         Raises:
             ServiceError: before the first event only.
@@ -79,7 +80,7 @@ class Responses:
         """
         # Counted until it is kept, too; the runner counts those in the background.
         with self._drain.response():
-            prepared = await self._prepare(request, owner)
+            prepared = await self._prepare(request, owner, own_items)
             if request.background:
                 response = await self._start(prepared, owner)
                 async with aclosing(self._background.follow(owner, response, -1)) as batches:
@@ -92,7 +93,7 @@ class Responses:
                         ended.store = await self._save(owner, ended, prepared)
                     yield events
 
-    async def create(self, request: CreateResponseRequest, owner: str) -> Response:
+    async def create(self, request: CreateResponseRequest, owner: str, own_items: int = 0) -> Response:
         """Run a response to its end and return it; one in the background is returned at once, queued.
 
         Raises:
@@ -105,7 +106,7 @@ class Responses:
             with self._drain.response():
                 return await self._start(await self._prepare(request, owner), owner)
         events: list[ResponseStreamEvent] = []
-        async with aclosing(self.stream(request, owner)) as batches:
+        async with aclosing(self.stream(request, owner, own_items)) as batches:
             async for batch in batches:
                 events = batch or events
         response = ended_response(events[-1])
@@ -181,8 +182,8 @@ class Responses:
             tokens = await self._runner.count_tokens(prepared.run)
         return InputTokenCount(object="response.input_tokens", input_tokens=tokens)
 
-    async def _prepare(self, request: CreateResponseRequest, owner: str) -> _Prepared:
-        if len(request.input.items.items) > MAX_INPUT_ITEMS:
+    async def _prepare(self, request: CreateResponseRequest, owner: str, own_items: int = 0) -> _Prepared:
+        if len(request.input.items.items) - own_items > MAX_INPUT_ITEMS:
             raise InvalidRequest(f"input may hold {MAX_INPUT_ITEMS} items at most.", param="input")
         checked = self._runner.check(request)
         unique = self._new_id()

@@ -8,6 +8,7 @@ from typing import Any
 import openai
 import pytest
 
+from service.api.responses import MAX_INPUT_ITEMS
 from service.wire.stream_rules import check_stream
 from tests.processes import client_of, start_gateway, start_service
 from tests.scripts import write_script
@@ -25,6 +26,7 @@ TURNS = {
 }
 TOOLS = [{"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}]
 SEALED = ["reasoning.encrypted_content"]
+HI = {"role": "user", "content": "Hi"}
 OLD_KEY, NEW_KEY = "an old key of ours", "a new key of ours!"
 
 
@@ -199,7 +201,11 @@ def test_compaction_of_what_is_referred_to(client):
         ({"input": "Hi", "include": ["x"]}, "include[0]"),
         ({"input": "Hi", "tools": [{"type": "function", "name": "!!"}]}, "tools[0].name"),
         ({"input": "Hi", "previous_response_id": "resp_1"}, "previous_response_id"),
+        # A summary that the caller leaves no room for: trying again would not help.
+        *(({"input": "Hi", "max_output_tokens": most}, "max_output_tokens") for most in (1, 4)),
+        ({"input": [HI] * (MAX_INPUT_ITEMS + 1)}, "input"),
     ],
+    ids=lambda value: str(value)[:60],
 )
 def test_wrong_requests_for_compaction(client, body, param):
     with pytest.raises((openai.BadRequestError, openai.NotFoundError)) as caught:
@@ -228,6 +234,12 @@ def test_a_thought_does_not_come_back_as_a_summary(client):
 def test_a_summary_that_was_cut_is_none(client):
     with pytest.raises(openai.InternalServerError, match="longer than it may write"):
         client.with_options(max_retries=0).responses.compact(model="babbles", input="Hi")
+
+
+def test_compaction_takes_as_many_items_as_any_request(client):
+    """What the server asks beside them is none of the caller's."""
+    output = client.responses.compact(model="answers", input=[HI] * MAX_INPUT_ITEMS).output
+    assert len(output) == MAX_INPUT_ITEMS + 1
 
 
 def test_compaction_of_what_is_kept(client):
