@@ -35,7 +35,7 @@ def test_any_encoding(tmp_path, encoding):
     if encoding in ("utf-8", "latin-1"):
         assert read_keys(tmp_path / "keys") == {"key"}
     else:
-        with pytest.raises(StartupError, match="^Line [12] of "):
+        with pytest.raises(StartupError, match=r"^Line [12] of "):
             read_keys(tmp_path / "keys")
 
 
