@@ -192,7 +192,7 @@ MUTATIONS = [
     Mutation("Transport", "what happened since an event is not looked at", HTTP2, "        if stream is None or stream.closed:\n            return\n", "        assert stream is not None\n", TRANSPORT),
     Mutation("Transport", "who is refused must end its request", HTTP2, "            self.reset_stream(stream_id, ErrorCodes.NO_ERROR)", "            pass", TRANSPORT),
     Mutation("Transport", "who has waited longest for a window goes last", TURNS_OF_CALLS, "line.popitem(last=False)", "line.popitem()", TRANSPORT),
-    Mutation("Transport", "room in the connection's window wakes nobody", TURNS_OF_CALLS, "            return self._blocked\n", "            return None\n", TRANSPORT),
+    Mutation("Transport", "room in the connection's window wakes nobody", TURNS_OF_CALLS, "return bool(self._blocked) and self._http2.outbound_flow_control_window > 0", "return False", TRANSPORT),
     Mutation("Transport", "room in a stream's window wakes nobody", CONNECTION, "            case events.WindowUpdated(stream_id=stream_id) if stream_id:\n", "            case events.WindowUpdated(stream_id=stream_id) if False:\n", TRANSPORT),
     Mutation("Transport", "a changed window wakes nobody", CONNECTION, "                    for stream_id in self._calls:\n                        self._wake(stream_id)", "                    pass", TRANSPORT),
     Mutation("Transport", "messages that wait are acknowledged", INCOMING, "if self._unacknowledged_bytes and not self._messages:", "if self._unacknowledged_bytes:", TRANSPORT),

@@ -7,10 +7,22 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from h2.config import H2Configuration
-from h2.connection import ConnectionInputs, ConnectionState, H2Connection, H2ConnectionStateMachine
+from h2.connection import (
+    AllowedStreamIDs,
+    ConnectionInputs,
+    ConnectionState,
+    H2Connection,
+    H2ConnectionStateMachine,
+)
 from h2.errors import ErrorCodes
 from h2.events import Event, StreamReset
-from h2.exceptions import DenialOfServiceError, FrameTooLargeError, ProtocolError, StreamClosedError
+from h2.exceptions import (
+    DenialOfServiceError,
+    FrameTooLargeError,
+    ProtocolError,
+    StreamClosedError,
+    StreamIDTooLowError,
+)
 from h2.settings import SettingCodes, Settings
 from h2.stream import H2Stream, StreamClosedBy, StreamState
 from hpack import Encoder
@@ -213,10 +225,21 @@ class Http2(H2Connection):
         self._data_to_send += _FRAME_HEADER.pack(len(data) >> 8, len(data) & 0xFF, _DATA, 0, stream_id)
         self._data_to_send += data
 
-    def _begin_new_stream(self, stream_id: int, allowed_ids: Any) -> H2Stream:
-        stream = super()._begin_new_stream(stream_id, allowed_ids)
-        # h2 names the class by itself.
-        stream.__class__ = _Stream
+    def _begin_new_stream(self, stream_id: int, allowed_ids: AllowedStreamIDs) -> H2Stream:
+        # As in h2, which names the class of its streams here; and to give them another one afterwards would
+        # slow down every look at them.
+        if stream_id <= self.highest_inbound_stream_id:
+            raise StreamIDTooLowError(stream_id, self.highest_inbound_stream_id)
+        if stream_id % 2 != allowed_ids.value:
+            raise ProtocolError("a client's streams have odd numbers")
+        self.highest_inbound_stream_id = stream_id
+        self.streams[stream_id] = stream = _Stream(
+            stream_id,
+            config=self.config,
+            inbound_window_size=self.local_settings.initial_window_size,
+            outbound_window_size=self.remote_settings.initial_window_size,
+        )
+        stream.max_outbound_frame_size = self.max_outbound_frame_size
         return stream
 
     def _receive_headers_frame(self, frame: HeadersFrame) -> tuple[list[Frame], list[Event]]:

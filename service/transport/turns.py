@@ -30,7 +30,7 @@ class Turns:
 
     def __bool__(self) -> bool:
         """Whether a call can send."""
-        return self._next() is not None
+        return bool(self._ready) or self._may_unblock()
 
     def add(self, call: Call) -> None:
         """`call` may have something to send."""
@@ -45,7 +45,11 @@ class Turns:
 
     def send(self, most_bytes: int) -> Iterator[Call]:
         """Have calls send about so much at the most; yield those that have sent all."""
-        while most_bytes > 0 and (line := self._next()) is not None:
+        while most_bytes > 0:
+            # Mostly nobody is blocked, and nothing is asked for it.
+            line = self._blocked if self._blocked and self._may_unblock() else self._ready
+            if not line:
+                break
             call, _ = line.popitem(last=False)
             most_bytes -= self._send_messages(call)
             outgoing = call.outgoing
@@ -54,11 +58,8 @@ class Turns:
                 most_bytes -= _HEAD_BYTES
                 yield call
 
-    def _next(self) -> OrderedDict[Call, None] | None:
-        """Return the line whose first is to send, if anybody can."""
-        if self._blocked and self._http2.outbound_flow_control_window > 0:
-            return self._blocked
-        return self._ready or None
+    def _may_unblock(self) -> bool:
+        return bool(self._blocked) and self._http2.outbound_flow_control_window > 0
 
     def _send_messages(self, call: Call) -> int:
         """Send the head of a response and a frame of its messages; return the bytes that they count for."""
