@@ -31,6 +31,7 @@ FRAMES = "service/transport/frames.py"
 CONNECTION = "service/transport/connection.py"
 TURNS_OF_CALLS = "service/transport/turns.py"
 RPC = "service/transport/call.py"
+CLOSING = "service/transport/closing.py"
 INCOMING = "service/transport/incoming.py"
 OUTGOING = "service/transport/outgoing.py"
 HANDLERS = "service/transport/handlers.py"
@@ -211,9 +212,9 @@ MUTATIONS = [
     Mutation("Transport", "status messages are sent as they are", HEADERS, 'percent_encoded(message)))', 'message.encode()))', TRANSPORT),
     Mutation("Transport", "there may be any number of calls", "service/transport/server.py", "if len(self._tasks) >= self._max_concurrent_calls:", "if False:", TRANSPORT),
     Mutation("Transport", "a server that stops loses what has not been read", "service/transport/server.py", "        until = max(until, loop.time() + _LAST_S)", "        until = loop.time() + _LAST_S", TRANSPORT),
-    Mutation("Transport", "who reads the last slowly is cut off", CONNECTION, "if unread_before is None or unread < unread_before:", "if unread_before is None:", TRANSPORT),
-    Mutation("Transport", "who does not read the last is waited for", CONNECTION, "if unread_before is None or unread < unread_before:", "if True:", TRANSPORT),
-    Mutation("Transport", "what is on its way is lost when a connection closes", CONNECTION, "        self._transport.write_eof()\n", "        self._transport.close()\n", TRANSPORT),
+    Mutation("Transport", "who reads the last slowly is cut off", CLOSING, "if unread < unread_before:", "if unread_before is None:", TRANSPORT),
+    Mutation("Transport", "who does not read the last is waited for", CLOSING, "if unread < unread_before:", "if True:", TRANSPORT),
+    Mutation("Transport", "what is on its way is lost when a connection closes", CLOSING, "        transport.write_eof()\n", "        transport.close()\n", TRANSPORT),
     Mutation("Gateway", "what nobody reads is held however little memory there is", "gateway/envoy.yaml", "          - {timer: HTTP_DOWNSTREAM_CONNECTION_IDLE, min_timeout: 10s}\n", "", GATEWAY_MEMORY),
     Mutation("Gateway", "silent streams go, too, when memory runs short", "gateway/envoy.yaml", "{timer: HTTP_DOWNSTREAM_STREAM_FLUSH, min_timeout: 10s}", "{timer: HTTP_DOWNSTREAM_STREAM_IDLE, min_timeout: 5s}", GATEWAY_MEMORY),
     Mutation("Transport", "stopping does not wait", "service/transport/server.py", "        if self._tasks and grace:", "        if False:", TRANSPORT),

@@ -7,13 +7,9 @@ the first to say so has the connection flush once the others have had their turn
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import socket
-import sys
-import termios
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Final, Protocol, cast
@@ -24,6 +20,7 @@ from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes
 
 from service.transport.call import Call
+from service.transport.closing import Closing
 from service.transport.faults import Malformed, NotGrpc, Refused
 from service.transport.framing import MessageReader
 from service.transport.headers import read_request, response_head, trailers
@@ -39,8 +36,6 @@ _UNSENT_ANSWERS_BYTES: Final = 1 << 20
 """What it may hold before nothing is read any more: a client that asks and asks, and never reads."""
 _AWAITED_HANDLERS: Final = 64
 """Cancelled handlers that a call waits for at the most."""
-_CLOSING_S: Final = 5.0
-"""Seconds in which a client must take something of the last, or close, before the connection is cut off."""
 _PREFACE_S: Final = 30.0
 """Seconds that a client may take to say that it speaks HTTP/2."""
 
@@ -83,7 +78,7 @@ class Connection(asyncio.Protocol):
         self._may_write = True
         self._is_paused = False
         self._is_leaving = False
-        self._closing_timer: asyncio.TimerHandle | None = None
+        self._closing: Closing | None = None
 
     # asyncio's side.
 
@@ -106,8 +101,8 @@ class Connection(asyncio.Protocol):
         """Cancel what ran for the client."""
         self._is_leaving = True
         self._preface_timer.cancel()
-        if self._closing_timer is not None:
-            self._closing_timer.cancel()
+        if self._closing is not None:
+            self._closing.stop()
         self._lose_calls()
         self._host.left(self)
 
@@ -311,31 +306,10 @@ class Connection(asyncio.Protocol):
             call.lose()
 
     def _close(self) -> None:
-        """Say that this is the last: the client closes when it has read it. Who does not read is cut off.
-
-        Closed from here, a connection is not read any more; and where a client's frames lie unread, such as
-        WINDOW_UPDATE, the kernel throws away all that is still on its way to the client.
-        """
-        self._transport.write_eof()
+        self._closing = Closing(self._transport)
         if self._is_paused:
             # Nothing is taken any more; but the client's end has to be seen.
             self._transport.resume_reading()
-        self._watch_closing()
-
-    def _watch_closing(self, unread_before: int | None = None) -> None:
-        unread = self._unread_bytes()
-        if unread_before is None or unread < unread_before:
-            self._closing_timer = self._loop.call_later(_CLOSING_S, self._watch_closing, unread)
-        else:
-            self._transport.abort()
 
     def _has_said_all(self) -> bool:
-        return self._closing_timer is not None or self._transport.is_closing()
-
-    def _unread_bytes(self) -> int:
-        """Return how many bytes the client's side has not confirmed: those here, and the kernel's."""
-        kernels = bytearray(4)
-        # Not every system can say.
-        with suppress(OSError, ValueError):
-            fcntl.ioctl(self._transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, kernels)
-        return self._transport.get_write_buffer_size() + int.from_bytes(kernels, sys.byteorder)
+        return self._closing is not None or self._transport.is_closing()

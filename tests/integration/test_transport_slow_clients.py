@@ -174,7 +174,7 @@ def frames_of(data: bytes) -> list[Frame]:
 
 async def test_a_server_that_stops_waits_for_those_who_read_slowly(monkeypatch):
     """Longer than anything else takes, while the transport and the kernel still hold the end."""
-    monkeypatch.setattr("service.transport.connection._CLOSING_S", 0.5)
+    monkeypatch.setattr("service.transport.closing.CLOSING_S", 0.5)
     monkeypatch.setattr("service.transport.server._LAST_S", 0.1)
     async with serving() as server, a_client_with_much_to_read(server.port) as (client, call):
         await until(lambda: server.methods.written)
@@ -195,7 +195,7 @@ async def test_a_server_that_stops_waits_for_those_who_read_slowly(monkeypatch):
 
 
 async def test_a_server_that_stops_does_not_wait_for_those_who_do_not_read(monkeypatch):
-    monkeypatch.setattr("service.transport.connection._CLOSING_S", 0.1)
+    monkeypatch.setattr("service.transport.closing.CLOSING_S", 0.1)
     async with serving(max_stall_s=0.1) as server, a_client_with_much_to_read(server.port):
         await until(lambda: server.methods.written)
         async with asyncio.timeout(30):

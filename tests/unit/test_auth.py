@@ -42,6 +42,8 @@ def test_any_encoding(tmp_path, encoding):
 @pytest.mark.parametrize("key", ["clé", "ключ", "a\u00a0b", "a\tb", "a\x7fb", "a\0b"])
 def test_a_key_that_no_header_holds_the_same_everywhere(tmp_path, key):
     (tmp_path / "keys").write_text(f"# a note, où que ce soit\none\n\n  {key}\ntwo\n", encoding="utf-8")
-    with pytest.raises(StartupError, match=r"^Line 4 of .* is no API key: .*ASCII.*--api-keys-file") as caught:
+    with pytest.raises(
+        StartupError, match=r"^Line 4 of .* is no API key: .*ASCII.*--api-keys-file"
+    ) as caught:
         read_keys(tmp_path / "keys")
     assert key not in str(caught.value)
