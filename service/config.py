@@ -67,7 +67,8 @@ class Settings(BaseSettings):
         30.0, description="Seconds that a client may leave its stream unread before it is cut off."
     )
     grace_s: Annotated[float, Field(ge=0)] = Field(
-        30.0, description="Seconds that running streams have to finish after SIGTERM."
+        30.0,
+        description="Seconds that running responses have to finish after SIGTERM; then they end as failed.",
     )
     max_request_bytes: Annotated[int, Field(ge=1024)] = Field(
         33 * 1024 * 1024, description="Largest gRPC request, in bytes; the gateway's limit is 32 MiB of body."

@@ -29,7 +29,7 @@ HEADERS = "service/transport/headers.py"
 HTTP2 = "service/transport/http2.py"
 FRAMES = "service/transport/frames.py"
 CONNECTION = "service/transport/connection.py"
-TURNS_OF_CALLS = "service/transport/turns.py"
+SEND_QUEUE = "service/transport/send_queue.py"
 RPC = "service/transport/call.py"
 CLOSING = "service/transport/closing.py"
 INCOMING = "service/transport/incoming.py"
@@ -192,8 +192,8 @@ MUTATIONS = [
     Mutation("Transport", "frames are held whatever their length", HTTP2, "if self.incoming_buffer.next_bytes >", "if False and self.incoming_buffer.next_bytes >", TRANSPORT),
     Mutation("Transport", "what happened since an event is not looked at", HTTP2, "        if stream is None or stream.closed:\n            return\n", "        assert stream is not None\n", TRANSPORT),
     Mutation("Transport", "who is refused must end its request", HTTP2, "            self.reset_stream(stream_id, ErrorCodes.NO_ERROR)", "            pass", TRANSPORT),
-    Mutation("Transport", "who has waited longest for a window goes last", TURNS_OF_CALLS, "line.popitem(last=False)", "line.popitem()", TRANSPORT),
-    Mutation("Transport", "room in the connection's window wakes nobody", TURNS_OF_CALLS, "return bool(self._blocked) and self._http2.outbound_flow_control_window > 0", "return False", TRANSPORT),
+    Mutation("Transport", "who has waited longest for a window goes last", SEND_QUEUE, "line.popitem(last=False)", "line.popitem()", TRANSPORT),
+    Mutation("Transport", "room in the connection's window wakes nobody", SEND_QUEUE, "return bool(self._blocked) and self._http2.outbound_flow_control_window > 0", "return False", TRANSPORT),
     Mutation("Transport", "room in a stream's window wakes nobody", CONNECTION, "            case events.WindowUpdated(stream_id=stream_id) if stream_id:\n", "            case events.WindowUpdated(stream_id=stream_id) if False:\n", TRANSPORT),
     Mutation("Transport", "a changed window wakes nobody", CONNECTION, "                    for stream_id in self._calls:\n                        self._wake(stream_id)", "                    pass", TRANSPORT),
     Mutation("Transport", "messages that wait are acknowledged", INCOMING, "if self._unacknowledged_bytes and not self._messages:", "if self._unacknowledged_bytes:", TRANSPORT),
@@ -221,7 +221,7 @@ MUTATIONS = [
     Mutation("Transport", "a turn takes all that has come", FRAMES, "        if self._work_left <= 0:\n            raise StopIteration\n", "", TRANSPORT),
     Mutation("Transport", "what a turn has left is forgotten", CONNECTION, '            self.data_received(b"")', "            pass", TRANSPORT),
     Mutation("Transport", "a turn reads on whatever it has left", CONNECTION, "                self._pause()\n            self._schedule_flush()", "                pass\n            self._schedule_flush()", TRANSPORT),
-    Mutation("Transport", "a turn sends any number of trailers", TURNS_OF_CALLS, "                most_bytes -= _HEAD_BYTES\n", "", TRANSPORT),
+    Mutation("Transport", "a turn sends any number of trailers", SEND_QUEUE, "                most_bytes -= _HEAD_BYTES\n", "", TRANSPORT),
     Mutation("Transport", "SETTINGS may come without end", FRAMES, "self._count_idle(_SETTINGS)", "pass", TRANSPORT),
     Mutation("Transport", "PINGs may come without end", FRAMES, "                self._count_idle(1)", "                pass", TRANSPORT),
     Mutation("Transport", "clients that cancel much are cut off", FRAMES, "frozenset((HeadersFrame, RstStreamFrame, WindowUpdateFrame))", "frozenset((HeadersFrame, WindowUpdateFrame))", TRANSPORT),

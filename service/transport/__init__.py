@@ -5,7 +5,7 @@ Here all that the calls of a connection write in one turn of the event loop leav
 
     server        addresses, services, interceptors; the limit of calls; stopping
     connection    one TCP connection: bytes to HTTP/2 events, calls to bytes
-    turns         which call of a connection sends next
+    send_queue    which call of a connection sends next
     frames        the frames of a connection: how many a turn takes
     closing       the end of a connection: who may read the last, and for how long
     http2         h2, with what serving calls needs changed

@@ -26,7 +26,7 @@ from service.transport.framing import MessageReader
 from service.transport.headers import read_request, response_head, trailers
 from service.transport.http2 import Http2
 from service.transport.incoming import Incoming
-from service.transport.turns import Turns
+from service.transport.send_queue import SendQueue
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._http2 = Http2()
         self._calls: dict[int, Call] = {}
-        self._turns = Turns(self._http2)
+        self._queue = SendQueue(self._http2)
         self._unwinding: set[asyncio.Future[None]] = set()
         self._flush_is_due = False
         self._may_write = True
@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
 
     def ready(self, call: Call) -> None:
         """`call` has something to send: it goes with this turn."""
-        self._turns.add(call)
+        self._queue.add(call)
         self._schedule_flush()
 
     def unwinding(self, handler: asyncio.Future[None]) -> None:
@@ -244,7 +244,7 @@ class Connection(asyncio.Protocol):
     def _wake(self, stream_id: int | None) -> None:
         call = self._calls.get(stream_id or 0)
         if call is not None and call.outgoing.waiting_bytes:
-            self._turns.add(call)
+            self._queue.add(call)
 
     # What is sent.
 
@@ -265,9 +265,9 @@ class Connection(asyncio.Protocol):
             return
         try:
             if self._may_write:
-                for call in self._turns.send(_UNSENT_BYTES):
+                for call in self._queue.send(_UNSENT_BYTES):
                     self._forget(call)
-                if self._turns:
+                if self._queue:
                     self._schedule_flush()
         except Exception:
             self._fail()
@@ -297,7 +297,7 @@ class Connection(asyncio.Protocol):
 
     def _forget(self, call: Call) -> None:
         del self._calls[call.stream_id]
-        self._turns.remove(call)
+        self._queue.remove(call)
         call.outgoing.complete()
 
     def _lose_calls(self) -> None:

@@ -13,7 +13,7 @@ _HEAD_BYTES: Final = 4096
 """What a list of header fields counts for among bytes of messages: so much longer does it take to make."""
 
 
-class Turns:
+class SendQueue:
     """Calls with something to send, the one first that has waited longest.
 
     A call sends one DATA frame at a time and goes to the end of the line: all get the same share of a window
