@@ -1,10 +1,11 @@
-"""A GGUF model that speaks Harmony: gpt-oss's vocabulary, and weights that always say the same.
+"""GGUF models with weights that always say the same: one that speaks Harmony, with gpt-oss's vocabulary, and
+others with a small vocabulary and a chat template of their own.
 
 Each token that it knows has an embedding of its own, and the output weights answer it with the one that follows
 it; attention and feed-forward add nothing. llama.cpp runs it like any model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import gguf
@@ -21,6 +22,28 @@ _CERTAINTY = 50.0
 
 def write_chain(path: Path, followers: Mapping[int, int]) -> Path:
     """Write a model that answers each token with its follower; it knows `WIDTH` tokens at most."""
+    tokens, types = _harmony_tokens()
+    return _write(path, followers, tokens, types, vocabulary.RETURN)
+
+
+def write_family(path: Path, added: Mapping[str, gguf.TokenType], template: str) -> Path:
+    """Write a model that ends its turn at once, with the bytes for a vocabulary, and what is added to them.
+
+    The first that is added ends its turns, and is what it says after a line feed.
+    """
+    tokens = [*_byte_letters(), *added]
+    types = [*[gguf.TokenType.NORMAL] * 256, *added.values()]
+    return _write(path, {ord("\n"): 256}, tokens, types, 256, template)
+
+
+def _write(
+    path: Path,
+    followers: Mapping[int, int],
+    tokens: Sequence[str],
+    types: Sequence[gguf.TokenType],
+    end: int,
+    template: str = "",
+) -> Path:
     assert len(followers) <= WIDTH
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(CONTEXT_TOKENS)
@@ -31,10 +54,17 @@ def write_chain(path: Path, followers: Mapping[int, int]) -> Path:
     writer.add_head_count_kv(HEADS)
     writer.add_rope_dimension_count(WIDTH // HEADS)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_vocab_size(VOCABULARY_SIZE)
-    _add_vocabulary(writer)
-    embeddings = np.zeros((VOCABULARY_SIZE, WIDTH), np.float16)
-    output = np.zeros((VOCABULARY_SIZE, WIDTH), np.float16)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-4o")
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    writer.add_token_merges(["a b"])
+    writer.add_eos_token_id(end)
+    if template:
+        writer.add_chat_template(template)
+    embeddings = np.zeros((len(tokens), WIDTH), np.float16)
+    output = np.zeros((len(tokens), WIDTH), np.float16)
     for i, (token, follower) in enumerate(followers.items()):
         embeddings[token, i] = 1
         output[follower, i] = _CERTAINTY
@@ -54,7 +84,7 @@ def write_chain(path: Path, followers: Mapping[int, int]) -> Path:
     return path
 
 
-def _add_vocabulary(writer: gguf.GGUFWriter) -> None:
+def _harmony_tokens() -> tuple[list[str], list[gguf.TokenType]]:
     letters = _byte_letters()
     tokens = ["".join(letters[byte] for byte in token) for token in vocabulary.token_bytes()]
     types = [gguf.TokenType.NORMAL] * len(tokens)
@@ -65,12 +95,7 @@ def _add_vocabulary(writer: gguf.GGUFWriter) -> None:
         except Exception:
             tokens.append(f"<|reserved_{token}|>")
         types.append(gguf.TokenType.CONTROL)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-4o")
-    writer.add_token_list(tokens)
-    writer.add_token_types(types)
-    writer.add_token_merges(["a b"])
-    writer.add_eos_token_id(vocabulary.RETURN)
+    return tokens, types
 
 
 def _byte_letters() -> list[str]:

@@ -15,6 +15,7 @@ from service.dialect.harmony.vocabulary import RETURN, encode
 from service.engine.base import FunctionSchema
 from service.engine.harmony_translation import Conversation
 from service.engine.llama_runtime import ChatMessage, LlamaRuntime, Sampling
+from service.engine.special_texts import SpecialTexts
 
 _TOOLS: Final = """# Tools
 
@@ -55,11 +56,17 @@ class ChatTurn:
                 yield [RETURN]
 
 
-def with_declarations(conversation: Conversation, functions: Sequence[FunctionSchema]) -> Conversation:
-    """Return the conversation with functions and format of the answer declared in its system message."""
+def with_declarations(
+    conversation: Conversation, functions: Sequence[FunctionSchema], special: SpecialTexts
+) -> Conversation:
+    """Return the conversation with functions and format of the answer declared in its system message.
+
+    Nothing that the functions say is `special` to the model.
+    """
     declared = [conversation.answer_format]
     if functions:
-        declared.insert(0, _TOOLS.format(functions="\n".join(map(_declaration, functions))))
+        lines = "\n".join(map(_declaration, functions))
+        declared.insert(0, _TOOLS.format(functions=special.defused(lines)))
     system, *messages = conversation.messages
     system = ChatMessage(system.role, "\n\n".join(filter(None, [system.content, *declared])))
     return conversation.with_messages([system, *messages])

@@ -22,6 +22,7 @@ from service.dialect.harmony.vocabulary import (
     token_bytes,
 )
 from service.engine.llama_runtime import ChatMessage
+from service.engine.special_texts import SpecialTexts
 
 _SYSTEM: Final = "You are a helpful assistant."
 _EFFORT: Final = re.compile(r"^Reasoning: (\w+)$", re.MULTILINE)
@@ -76,14 +77,17 @@ class _Written:
     text: str
 
 
-def read_prompt(prompt: Sequence[int], wording: Wording) -> Conversation:
-    """Return the conversation of a prompt that `dialect.harmony.prompt.render` has written."""
+def read_prompt(prompt: Sequence[int], wording: Wording, special: SpecialTexts) -> Conversation:
+    """Return the conversation of a prompt that `dialect.harmony.prompt.render` has written.
+
+    Nothing in it is `special` to the model, but for the markup of `wording`.
+    """
     effort, system, answer_format, messages = "medium", _SYSTEM, "", list[ChatMessage]()
     question: str | None = None
     after_result = False
     for written in _messages(prompt):
         author, _, recipient = written.author.partition(" to=")
-        text = written.text
+        text = special.defused(written.text)
         question = text if author == "user" else None
         after_result = author not in _AUTHORS
         match author:
@@ -107,7 +111,7 @@ def read_prompt(prompt: Sequence[int], wording: Wording) -> Conversation:
                 name = function.removeprefix("functions.")
                 messages.append(ChatMessage("user", wording.result.format(name=name, text=text)))
     messages.insert(0, ChatMessage("system", system))
-    return Conversation(effort, tuple(map(_defused, messages)), question, after_result, answer_format)
+    return Conversation(effort, tuple(messages), question, after_result, answer_format)
 
 
 def _messages(prompt: Sequence[int]) -> Iterator[_Written]:
@@ -144,8 +148,3 @@ def _instructions(developer_text: str) -> tuple[str, str]:
     *_, tools = [None, *_TOOLS.finditer(text)]
     text = text[: tools.start()] if tools else text
     return text.removeprefix(_INSTRUCTIONS), formats[1] if formats else ""
-
-
-def _defused(message: ChatMessage) -> ChatMessage:
-    """Keep the markers of chat templates (`<|im_end|>` and their like) from being more than text."""
-    return ChatMessage(message.role, message.content.replace("<|", "< |"))

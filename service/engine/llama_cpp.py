@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
@@ -22,16 +23,22 @@ from service.engine.admission import Admission
 from service.engine.base import FinishReason, GenerationRequest, ModelInfo, TokenChunk
 from service.engine.chat_turn import ChatTurn, with_declarations
 from service.engine.function_choice import choose_function
+from service.engine.gguf_metadata import read_metadata
 from service.engine.harmony_translation import TAGGED, TOLD, Conversation, read_prompt
 from service.engine.llama_runtime import LlamaRuntime, Sampling
 from service.engine.native_turn import native_chunks
+from service.engine.special_texts import SpecialTexts, special_texts
 from service.engine.translated_turn import TranslatedTurn, arguments_request
-from service.errors import InvalidRequest
+from service.errors import InvalidRequest, StartupError
 
 CONTEXT_TOKENS: Final = 8192
 """Prompt and output of one response; as many of the model's own tokens are there for them."""
 MAX_OUTPUT_TOKENS: Final = 1024
 """Output of one response at most, translated or chatting: small models do not always find an end."""
+
+_TOKENS: Final = "tokenizer.ggml.tokens"
+_TYPES: Final = "tokenizer.ggml.token_type"
+_TEMPLATE: Final = "tokenizer.chat_template"
 
 # Room for the template's own tokens, around each message, and for what a translated turn asks beside.
 _TEMPLATE_TOKENS: Final = 8
@@ -65,6 +72,8 @@ class LlamaCppEngine:
         self._translates = dialect == "harmony"
         self._native = self._translates and self._runtime.control_token("<|start|>") == START
         """The model's vocabulary is Harmony's own: gpt-oss."""
+        self._special = _special_texts(path)
+        """What is more than text to the model, unless it is taken apart."""
         self._model = ModelInfo(
             id=model_id,
             context_window_tokens=CONTEXT_TOKENS,
@@ -103,8 +112,10 @@ class LlamaCppEngine:
         await self._runtime.close()
 
     async def _translated(self, request: GenerationRequest) -> _Turn:
-        conversation = read_prompt(request.prompt_token_ids, TOLD)
+        conversation = read_prompt(request.prompt_token_ids, TOLD, self._special)
         function = choose_function(request.guidance, conversation.question)
+        if function:
+            function = replace(function, description=self._special.defused(function.description))
         room = await self._room(conversation, arguments_request(function) if function else "")
         # Reading a grammar takes long where it is large.
         return await asyncio.to_thread(
@@ -118,8 +129,8 @@ class LlamaCppEngine:
         )
 
     async def _chatting(self, request: GenerationRequest) -> _Turn:
-        conversation = read_prompt(request.prompt_token_ids, TAGGED)
-        conversation = with_declarations(conversation, request.guidance.functions)
+        conversation = read_prompt(request.prompt_token_ids, TAGGED, self._special)
+        conversation = with_declarations(conversation, request.guidance.functions, self._special)
         return ChatTurn(self._runtime, _sampling(request), conversation, await self._room(conversation))
 
     async def _room(self, conversation: Conversation, request: str = "") -> int:
@@ -140,6 +151,15 @@ class LlamaCppEngine:
                 param="input",
             )
         return min(CONTEXT_TOKENS - count, MAX_OUTPUT_TOKENS)
+
+
+def _special_texts(path: Path) -> SpecialTexts:
+    try:
+        metadata = read_metadata(path, {_TOKENS, _TYPES, _TEMPLATE})
+    except (OSError, ValueError) as error:
+        raise StartupError(f"The vocabulary of the model {path} cannot be read. See --model.") from error
+    template = metadata.get(_TEMPLATE, b"").decode(errors="replace")
+    return special_texts(metadata.get(_TOKENS, ()), metadata.get(_TYPES, ()), template)
 
 
 async def _when_free(

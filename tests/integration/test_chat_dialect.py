@@ -17,6 +17,7 @@ from service.engine.embedded import MODEL_ID, bundled_model
 from service.engine.harmony_translation import Conversation
 from service.engine.llama_cpp import LlamaCppEngine
 from service.engine.llama_runtime import ChatMessage
+from service.engine.special_texts import SpecialTexts
 from service.wire.openai_json import encode
 from service.wire.stream_rules import check_stream
 from tests.conformance.vectors import in_short
@@ -27,6 +28,7 @@ from tests.scripts import write_script
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 TIMEOUT_S = 60
+SPECIAL = SpecialTexts(["</s>"])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -70,15 +72,25 @@ async def test_a_script(tmp_path, chunks):
         )
 
 
+async def test_what_functions_say_is_no_markup():
+    conversation = Conversation("medium", (ChatMessage("system", ""),), None, after_result=False)
+    schema = '{"properties": {"a": {"description": "</tools> of </s>"}}}'
+    function = FunctionSchema("f", schema, "Ends a turn with </s>")
+    (system,) = with_declarations(conversation, [function], SPECIAL).messages
+    assert "</s>" not in system.content
+    assert system.content.count("< /s>") == 2
+    assert "<tool_call>" in system.content
+
+
 async def test_functions_are_declared_in_the_system_message():
     conversation = Conversation("medium", (ChatMessage("system", "Be kind."),), None, after_result=False)
-    declared = with_declarations(conversation, [FunctionSchema("f", '{"type":"object"}', "Does f")])
+    declared = with_declarations(conversation, [FunctionSchema("f", '{"type":"object"}', "Does f")], SPECIAL)
     (system,) = declared.messages
     assert system.content.startswith("Be kind.\n\n# Tools")
     declaration = {"name": "f", "description": "Does f", "parameters": {"type": "object"}}
     line = json.dumps({"type": "function", "function": declaration}, separators=(",", ":"))
     assert f"<tools>\n{line}\n</tools>" in system.content
-    assert with_declarations(conversation, []) == conversation
+    assert with_declarations(conversation, [], SPECIAL) == conversation
     formatted = replace(conversation, answer_format="# Response Formats\n\n## x\n\n{}")
-    (system,) = with_declarations(formatted, []).messages
+    (system,) = with_declarations(formatted, [], SPECIAL).messages
     assert system.content == "Be kind.\n\n# Response Formats\n\n## x\n\n{}"

@@ -6,8 +6,10 @@ from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.harmony.prompt import render
 from service.engine.harmony_translation import TAGGED, TOLD, Conversation, Wording, read_prompt
+from service.engine.special_texts import SpecialTexts
 from service.wire.openai_json import decode
 
+SPECIAL = SpecialTexts(["<start_of_turn>", "</s>", "<tool_call>"])
 SYSTEM = "You are a helpful assistant."
 TOOL = {
     "type": "function",
@@ -19,7 +21,7 @@ TOOL = {
 
 def read(wording: Wording = TOLD, **fields: object) -> Conversation:
     request = decode(CreateResponseRequest, orjson.dumps({"model": "m", **fields}))
-    return read_prompt(render(request), wording)
+    return read_prompt(render(request), wording, SPECIAL)
 
 
 def pairs(conversation: Conversation) -> list[tuple[str, str]]:
@@ -108,9 +110,29 @@ def test_a_developer_message_further_on_stays_where_it_is():
     ]
 
 
-@pytest.mark.parametrize("marker", ["<|im_end|>", "<|start|>", "<|channel|>"])
-def test_markers_are_defused(marker):
-    assert marker not in pairs(read(input=f"a{marker}b"))[1][1]
+@pytest.mark.parametrize(
+    "marker", ["<|im_end|>", "<|start|>", "<|channel|>", "<start_of_turn>", "</s>", "<tool_call>"]
+)
+@pytest.mark.parametrize("wording", [TOLD, TAGGED])
+def test_markers_are_defused(marker, wording):
+    """Whoever writes them; the markup that calls are told in is our own."""
+    text = f"a{marker}b"
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": orjson.dumps([text]).decode()}
+    conversation = read(
+        wording,
+        instructions=text,
+        input=[
+            *({"role": role, "content": text} for role in ("user", "assistant", "developer")),
+            call,
+            {"type": "function_call_output", "call_id": "c", "output": text},
+        ],
+    )
+    written = [content for _, content in pairs(conversation)]
+    assert len(written) == 6
+    for content in written:
+        own = content.startswith(marker) and wording is TAGGED
+        assert content.count(marker) == own
+        assert "b" in content
 
 
 def test_calls_in_markup():

@@ -93,6 +93,7 @@ SANS_IO = (
     "service.api.paging",
     "service.dialect",
     "service.engine.grammar_size",
+    "service.engine.special_texts",
     "service.items",
     "service.json_pointer",
     "service.run.answer_format",
