@@ -19,10 +19,15 @@ _USER_DEFINED: Final = 4
 
 
 class SpecialTexts:
-    """The special texts of one model."""
+    """The special texts of one model. White space alone is none."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = frozenset({_MARKER, *texts} - {""})
+        every = {text for text in (_MARKER, *texts) if text.strip()}
+        # A space behind the first letter takes nearly all of them apart; the others are taken out whole. So
+        # there is an end: each that goes takes a letter with it, and no letter gets a second space.
+        whole = {text for text in every if len(text) == 1 or " " in text[:2]}
+        self._texts = frozenset(every - whole)
+        self._whole = re.compile("|".join(map(re.escape, sorted(whole, key=len, reverse=True))))
         # There may be thousands, of few lengths, and nearly all begin with the same letter.
         self._lengths = sorted({len(text) for text in self._texts})
         first = {re.escape(text[0]) for text in self._texts}
@@ -33,18 +38,16 @@ class SpecialTexts:
         before = ""
         # What is taken apart might make another one.
         while text != before:
-            before, text = text, self._begin.sub(self._apart, text)
+            before = text
+            if self._whole.pattern:
+                text = self._whole.sub("", text)
+            text = self._begin.sub(self._apart, text)
         return text
 
     def _apart(self, begin: re.Match[str]) -> str:
         at, text = begin.start(), begin.string
         parts = (text[at : at + length] for length in self._lengths)
-        if not (found := [part for part in parts if part in self._texts]):
-            return begin[0]
-        # No space takes these apart.
-        if any(len(part) == 1 or " " in part[:2] for part in found):
-            return ""
-        return f"{begin[0]} "
+        return f"{begin[0]} " if any(part in self._texts for part in parts) else begin[0]
 
 
 def special_texts(tokens: Sequence[bytes], types: Sequence[int], template: str) -> SpecialTexts:
