@@ -72,7 +72,8 @@ class LlamaCppEngine:
         self._translates = dialect == "harmony"
         self._native = self._translates and self._runtime.control_token("<|start|>") == START
         """The model's vocabulary is Harmony's own: gpt-oss."""
-        self._special = _special_texts(path)
+        # Prompts of a native model are tokens: no text of theirs is read again.
+        self._special = SpecialTexts(()) if self._native else _special_texts(path)
         """What is more than text to the model, unless it is taken apart."""
         self._model = ModelInfo(
             id=model_id,

@@ -59,5 +59,5 @@ def special_texts(tokens: Sequence[bytes], types: Sequence[int], template: str) 
     return SpecialTexts(
         text
         for text, kind in zip(texts, types, strict=False)
-        if kind in (_CONTROL, _UNKNOWN) or (kind == _USER_DEFINED and text.strip() and text in template)
+        if kind in (_CONTROL, _UNKNOWN) or (kind == _USER_DEFINED and text in template)
     )

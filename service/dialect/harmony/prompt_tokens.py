@@ -33,7 +33,8 @@ class PromptTokens:
     def add_text(self, text: str) -> None:
         """Take the tokens of a text."""
         room = self._max_tokens - self._count
-        if _MAX_CHARACTER_BYTES * len(text) > room and (number := count(text)) > room:
+        most = len(text) if text.isascii() else _MAX_CHARACTER_BYTES * len(text)
+        if most > room and (number := count(text)) > room:
             self._count += number
         else:
             self.add(encode(text))
