@@ -12,6 +12,7 @@ import openai
 
 ROOT = Path(__file__).parents[1]
 STOP_TIMEOUT_S = 20
+END_TIMEOUT_S = 60
 
 
 class Running:
@@ -45,6 +46,18 @@ def start_service(*flags: str | Path) -> Iterator[Running]:
         command += ["--database", f"sqlite:///{folder}/responses.db", *map(str, flags)]
         with _started(command, "ready grpc=") as running:
             yield running
+
+
+def run_service(*flags: str) -> subprocess.CompletedProcess[str]:
+    """Run the service with flags that it cannot start with, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "service", *flags],
+        capture_output=True,
+        text=True,
+        timeout=END_TIMEOUT_S,
+        check=False,
+        cwd=ROOT,
+    )
 
 
 @contextmanager

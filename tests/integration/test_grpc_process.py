@@ -13,7 +13,7 @@ from openresponses.v1.service_pb2 import ListModelsRequest
 from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
 
 from tests.integration.grpc_calls import TIMEOUT_S, in_progress, stream
-from tests.processes import Running, start_service
+from tests.processes import Running, run_service, start_service
 from tests.scripts import TURNS, write_script
 
 
@@ -76,13 +76,7 @@ BAD_STARTS = [
 
 @pytest.mark.parametrize(("flags", "named"), BAD_STARTS)
 def test_what_it_cannot_start_with_is_one_clear_line(flags, named):
-    done = subprocess.run(
-        [sys.executable, "-m", "service", *flags],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    done = run_service(*flags)
     assert done.returncode == 1
     assert named in done.stderr
     assert "Traceback" not in done.stderr
@@ -105,13 +99,7 @@ def test_an_old_protobuf_is_one_clear_line():
 
 def test_a_taken_port_is_one_clear_line(service: Running, tmp_path):
     flags = ["--engine", "scripted", "--script", str(write_script(tmp_path)), "--listen", service.address]
-    done = subprocess.run(
-        [sys.executable, "-m", "service", *flags],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    done = run_service(*flags)
     assert done.returncode == 1
     assert service.address in done.stderr
     assert "Traceback" not in done.stderr

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +18,7 @@ from service.engine.tensorrt_llm import TensorRTLLMEngine
 from service.engine.tensorrt_settings import TensorRTSettings
 from service.errors import EngineFailed, InvalidRequest, StartupError, Unavailable
 from tests.engine_contract import MAX_QUEUED_REQUESTS, SLOTS, EngineContract, chunks_of, first_of, tokens_of
-from tests.processes import ROOT
+from tests.processes import ROOT, run_service
 
 STAND_INS = ROOT / "tests" / "stand_ins"
 
@@ -230,10 +229,7 @@ def test_the_served_name():
     ],
 )
 def test_what_it_cannot_start_with_is_one_clear_line(flags, said):
-    done = subprocess.run(
-        [sys.executable, "-m", "service", "--engine", "tensorrt_llm", *flags],
-        capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
-    )  # fmt: skip
+    done = run_service("--engine", "tensorrt_llm", *flags)
     assert done.returncode == 1
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
