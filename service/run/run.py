@@ -8,8 +8,8 @@ with exactly one terminal event. An empty batch says that nothing has happened f
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -27,7 +27,7 @@ from service.long_work import LONG_BYTES, in_thread_if_long, items_bytes, reques
 from service.run.builder import ResponseBuilder
 from service.run.calls import CallReader
 from service.run.drain import Drain
-from service.run.flush import FlushPolicy, FlushStats, flushing
+from service.run.flush import Flushes, FlushPolicy, FlushStats, flushing
 from service.run.interval import Interval
 from service.run.opening import opened_response
 from service.run.preparation import Preparation
@@ -146,37 +146,39 @@ class ResponseRunner:
             async with (
                 self._engine.generate(generation) as chunks,
                 flushing(chunks, self._policy(request)) as flushes,
-                AsyncExitStack() as cleanup,
             ):
-                self.running += 1
-                cleanup.callback(self._over, builder.response, flushes.stats)
-                cleanup.enter_context(self._drain.told(flushes.break_off))
-                builder.start()
-                yield builder.take()
-                try:
-                    async for flush in flushes:
-                        if not flush.token_ids and flush.finish_reason is None:
-                            # A silence: the response may still be queued.
-                            yield []
-                            continue
-                        turn.feed(flush)
-                        if turn.over:
-                            break
-                        if events := builder.take():
-                            yield events
-                    # What is promised has to be checked.
-                    await in_thread_if_long(LONG_BYTES if promised.has_schemas else 0, turn.end)
-                except ServiceError as fault:
-                    _log.error("response %s failed: %s", response.id, fault.message)
-                    turn.fail(fault.message)
-                except Exception:
-                    _log.exception("response %s failed", response.id)
-                    turn.fail("The server had an internal error. Try again.")
+                with self._counted(builder.response, flushes), self._drain.told(flushes.break_off):
+                    builder.start()
+                    yield builder.take()
+                    try:
+                        async for flush in flushes:
+                            if not flush.token_ids and flush.finish_reason is None:
+                                # A silence: the response may still be queued.
+                                yield []
+                                continue
+                            turn.feed(flush)
+                            if turn.over:
+                                break
+                            if events := builder.take():
+                                yield events
+                        # What is promised has to be checked.
+                        await in_thread_if_long(LONG_BYTES if promised.has_schemas else 0, turn.end)
+                    except ServiceError as fault:
+                        _log.error("response %s failed: %s", response.id, fault.message)
+                        turn.fail(fault.message)
+                    except Exception:
+                        _log.exception("response %s failed", response.id)
+                        turn.fail("The server had an internal error. Try again.")
             yield builder.take()
 
-    def _over(self, response: Response, stats: FlushStats) -> None:
-        self.running -= 1
-        self._observe(response, stats)
+    @contextmanager
+    def _counted(self, response: Response, flushes: Flushes) -> Generator[None, None, None]:
+        self.running += 1
+        try:
+            yield
+        finally:
+            self.running -= 1
+            self._observe(response, flushes.stats)
 
     async def count_tokens(self, run: Run) -> int:
         """Return how many tokens the prompt has.

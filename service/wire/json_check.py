@@ -42,7 +42,6 @@ class _Checks(PerType[Check]):
                 assert_never(never)
 
     def _tagged(self, shape: Tagged) -> Check:
-        beside = self._fields(shape.beside)
         members = {name: self._fields(fields) for name, fields in shape.members.values()}
 
         def check(union: Message) -> None:
@@ -53,7 +52,6 @@ class _Checks(PerType[Check]):
             if member == UNKNOWN_MEMBER:
                 _raw(body.json)
                 return
-            beside(union)
             members[member](body)
 
         return check

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 Encoder: TypeAlias = Callable[[Any], Any]
 """From a message, or one value of a field, to what orjson prints. ValueError: it has no JSON."""
 
-Step: TypeAlias = Callable[[Any, dict[str, Any]], None]
-"""From a message, adds one field's key to its object, or leaves it out."""
+_ZEROS: Final = {FieldDescriptor.CPPTYPE_STRING: "", FieldDescriptor.CPPTYPE_BOOL: False}
+"""What a scalar is that is not set; all others are 0."""
+_LEFT_OUT: Final = object()
+"""In the place of a value: without one, the key is not printed."""
 
 _MAX_EXACT_INTEGER = 2.0**53
 """Beyond it every double is integral; printing its digits would say more than it knows."""
@@ -29,8 +31,8 @@ _MAX_EXACT_INTEGER = 2.0**53
 class _Encoders(PerType[Encoder]):
     def build(self, message: Descriptor) -> Encoder:
         match json_shape.shape_of(message):
-            case Object() as shape:
-                return self._object(shape)
+            case Object(fields, type_):
+                return self._object(message, _empty(fields, type_), fields)
             case Array(field):
                 return self._array(field)
             case Tagged() as shape:
@@ -40,14 +42,22 @@ class _Encoders(PerType[Encoder]):
             case never:
                 assert_never(never)
 
-    def _object(self, shape: Object) -> Encoder:
-        start = {} if shape.type is None else {TYPE_KEY: shape.type}
-        steps = [self._step(field) for field in shape.fields]
+    def _object(self, message: Descriptor, empty: dict[str, Any], fields: Iterable[Field]) -> Encoder:
+        """`empty`: the object of a message without anything set.
+
+        Of most messages little is set, and only that is looked at.
+        """
+        keys_of = {message.fields_by_name[field.name]: (field.name, self._field(field)) for field in fields}
+        may_be_left_out = [name for name, value in empty.items() if value is _LEFT_OUT]
 
         def encode(message: Message) -> dict[str, Any]:
-            keys: dict[str, Any] = start.copy()
-            for step in steps:
-                step(message, keys)
+            keys = empty.copy()
+            for field, value in message.ListFields():
+                name, convert = keys_of[field]
+                keys[name] = convert(value) if convert else value
+            for name in may_be_left_out:
+                if keys[name] is _LEFT_OUT:
+                    del keys[name]
             return keys
 
         return encode
@@ -58,26 +68,23 @@ class _Encoders(PerType[Encoder]):
 
     def _tagged(self, message: Descriptor, shape: Tagged) -> Encoder:
         oneof, full_name = shape.oneof, message.full_name
-        beside = [self._step(field) for field in shape.beside]
-        as_it_came = _raw(shape.unknown) if shape.unknown else None
-        members = {
-            name: (tag, [self._step(field) for field in fields])
-            for tag, (name, fields) in shape.members.items()
-        }
+        beside = [field.name for field in shape.beside]
+        members: dict[str, Encoder] = {}
+        for tag, (name, fields) in shape.members.items():
+            body = message.fields_by_name[name].message_type
+            assert body is not None
+            members[name] = self._object(body, _empty([*shape.beside, *fields], tag), fields)
+        if shape.unknown:
+            as_it_came = _raw(shape.unknown)
+            members[UNKNOWN_MEMBER] = lambda unknown: as_it_came(unknown.json)
 
         def encode(union: Message) -> Any:
             member = union.WhichOneof(oneof)
             if member is None:
                 raise ValueError(f"{full_name}: no member of {oneof} is set")
-            body = getattr(union, member)
-            if as_it_came and member == UNKNOWN_MEMBER:
-                return as_it_came(body.json)
-            tag, steps = members[member]
-            keys: dict[str, Any] = {TYPE_KEY: tag}
-            for step in beside:
-                step(union, keys)
-            for step in steps:
-                step(body, keys)
+            keys = members[member](getattr(union, member))
+            for name in beside:
+                keys[name] = getattr(union, name)
             return keys
 
         return encode
@@ -95,27 +102,8 @@ class _Encoders(PerType[Encoder]):
 
         return encode
 
-    def _step(self, field: Field) -> Step:
-        if field.is_map or field.is_repeated:
-            return self._many(field)
-        convert = self._value(field)
-        if convert and field.enum:
-            return _when_named(field, convert)
-        return _when_set(field, convert) if field.optional else _always(field.name, convert)
-
-    def _many(self, field: Field) -> Step:
-        name, every = field.name, self._every(field)
-        empty: Any = None if field.null_when_unset else {} if field.is_map else []
-        omit = field.omit_when_empty
-
-        def step(message: Message, keys: dict[str, Any]) -> None:
-            values = getattr(message, name)
-            if values:
-                keys[name] = every(values)
-            elif not omit:
-                keys[name] = empty
-
-        return step
+    def _field(self, field: Field) -> Encoder | None:
+        return self._every(field) if field.is_map or field.is_repeated else self._value(field)
 
     def _every(self, field: Field) -> Encoder:
         convert = self._value(field)
@@ -140,45 +128,21 @@ class _Encoders(PerType[Encoder]):
         return None
 
 
-def _always(name: str, convert: Encoder | None) -> Step:
-    if convert is None:
-
-        def step(message: Message, keys: dict[str, Any]) -> None:
-            keys[name] = getattr(message, name)
-
-    else:
-
-        def step(message: Message, keys: dict[str, Any]) -> None:
-            keys[name] = convert(getattr(message, name))
-
-    return step
+def _empty(fields: Iterable[Field], type_: str | None) -> dict[str, Any]:
+    """The object of a message without anything set, all its keys in their order."""
+    keys: dict[str, Any] = {} if type_ is None else {TYPE_KEY: type_}
+    keys.update((field.name, _unset(field)) for field in fields)
+    return keys
 
 
-def _when_set(field: Field, convert: Encoder | None) -> Step:
-    name, null = field.name, field.null_when_unset
-
-    def step(message: Message, keys: dict[str, Any]) -> None:
-        if message.HasField(name):
-            value = getattr(message, name)
-            keys[name] = convert(value) if convert else value
-        elif null:
-            keys[name] = None
-
-    return step
-
-
-def _when_named(field: Field, convert: Encoder) -> Step:
-    """An enum's zero has no name: it is unset, `optional` or not."""
-    name, null = field.name, field.null_when_unset
-
-    def step(message: Message, keys: dict[str, Any]) -> None:
-        value = getattr(message, name)
-        if value:
-            keys[name] = convert(value)
-        elif null:
-            keys[name] = None
-
-    return step
+def _unset(field: Field) -> Any:
+    if field.null_when_unset:
+        return None
+    if field.is_map or field.is_repeated:
+        return _LEFT_OUT if field.omit_when_empty else {} if field.is_map else []
+    if field.optional or field.enum:
+        return _LEFT_OUT
+    return None if field.raw else _ZEROS.get(field.cpp_type, 0)
 
 
 def _raw(field: Field) -> Encoder:

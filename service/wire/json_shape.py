@@ -28,6 +28,9 @@ INTEGER_RANGES = {
 """The integer types and the values they hold, both ends included."""
 
 
+_PLAIN = {FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_BOOL, *INTEGER_RANGES}
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field and its options.
@@ -76,7 +79,7 @@ class Tagged:
     Attributes:
         members: by tag, a member's name and the fields of its message; `unknown` is not among them.
         unknown: the member for what the contract does not know, if there is one.
-        beside: the fields beside the oneof, without `type`.
+        beside: the fields beside the oneof, plain scalars, without `type`.
         has_type: whether a field `type` stands beside the oneof. It repeats the tag.
 
     """
@@ -150,6 +153,9 @@ def _field(field: FieldDescriptor) -> Field:
         raise TypeError(f"{field.full_name}: bytes and float have no JSON form here; use string and double")
     if options.raw and value.cpp_type != FieldDescriptor.CPPTYPE_STRING:
         raise TypeError(f"{field.full_name}: raw is for strings")
+    oneof = field.containing_oneof
+    if field.enum_type and oneof and oneof.name.startswith("_"):
+        raise TypeError(f"{field.full_name}: the zero of an enum is unset already; leave `optional` out")
     can_be_unset = field.has_presence or field.is_repeated or options.raw or field.enum_type
     if options.null_when_unset and not can_be_unset:
         raise TypeError(f"{field.full_name}: null_when_unset is for fields that can be unset; add `optional`")
@@ -198,6 +204,9 @@ def _tagged(message: Descriptor) -> Tagged:
             raise TypeError(f"{field.full_name}: its message must leave `type` to the tag, {field.tag}")
         members[field.tag] = (field.name, fields_of(body))
     others = tuple(field for field in beside if field.name != TYPE_KEY)
+    for field in others:
+        if field.cpp_type not in _PLAIN or field.optional or field.is_repeated or field.is_map or field.raw:
+            raise TypeError(f"{field.full_name}: beside a oneof stand plain texts, integers and booleans")
     return Tagged(oneof, members, unknown, others, has_type=len(others) < len(beside))
 
 

@@ -43,7 +43,7 @@ message Raw {
 }
 message RawAlways { string arguments = 1 [(json).raw = true]; }
 enum Color { COLOR_UNSPECIFIED = 0; COLOR_RED = 1; COLOR_DARK_BLUE = 2; }
-message Paint { Color color = 1; optional Color trim = 2; }
+message Paint { Color color = 1; Color trim = 2; }
 message Empty {}
 message Typed { option (json_message).type = "typed"; string text = 1; }
 
@@ -51,7 +51,6 @@ message Event {
   option (json_message).union = JSON_UNION_TAGGED;
   string type = 1;
   int32 number = 2;
-  Color color = 6;
   oneof event {
     Delta delta = 3 [(json).tag = "text.delta"];
     Empty nothing = 4;

@@ -144,7 +144,6 @@ def test_json_is_read_as_if_it_were(
         ("Raw", "schema: '1,\"text\":2'"),
         ("Paint", "color: 9"),
         ("Event", 'type: "nothing"'),
-        ("Event", "color: 9 nothing {}"),
         ("Raw", "documents: 'true' documents: '{'"),
         ("Value", "color: COLOR_UNSPECIFIED"),
         ("Input", ""),

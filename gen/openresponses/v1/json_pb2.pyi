@@ -7,11 +7,11 @@ The rules, which `service/wire/openai_json.py` implements and nothing else does:
   1. A field's JSON name is its proto name.
   2. A plain scalar is always printed, zero or not. A double of integral value prints as an integer.
   3. An `optional` scalar or a message is printed when set; unset, it is left out, or null with
-     `null_when_unset`. An enum counts as unset while it is its zero value, `optional` or not.
+     `null_when_unset`. An enum counts as unset while it is its zero value; none is `optional`.
   4. A repeated or map field is always printed, empty or not, unless `omit_when_empty`.
   5. A string with `raw` holds JSON text: printed as it is, read as it is. Empty, it prints null.
-  6. A TAGGED union prints its set member's own object with `"type": TAG` first, and merges in the
-     fields that stand beside the oneof. Reading, an object without `type` is the member tagged
+  6. A TAGGED union prints its set member's own object with `"type": TAG` first, and the fields that
+     stand beside the oneof, plain scalars, behind that. Reading, an object without `type` is the member tagged
      "message", where there is one.
   7. A BARE union prints its set member itself.
   8. An enum is printed in lower case, without its type's prefix.
