@@ -11,13 +11,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from openresponses.v1.content_pb2 import Logprob
 from openresponses.v1.item_pb2 import InputItem
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.engine.base import TokenLogprob
+
+MAX_NAME_CHARACTERS: Final = 1024
+"""Most characters of a called function's name, and of its namespace's, in prompts and in outputs."""
 
 
 class Kind(Enum):
@@ -41,7 +44,7 @@ class MessageStart:
 
     kind: Kind
     name: str = ""
-    """The function's name; empty for other kinds."""
+    """The function's name, cut where it is longer than a prompt may hold; empty for other kinds."""
     namespace: str = ""
     """The namespace of the function. Splitters leave it in the name."""
 

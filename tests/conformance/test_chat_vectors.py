@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
-from service.dialect.base import MessageText
+from service.dialect.base import MAX_NAME_CHARACTERS, MessageText
 from service.dialect.chat.dialect import ChatDialect
 from service.dialect.chat.splitter import ChatSplitter
 from service.dialect.harmony import vocabulary
@@ -82,6 +82,8 @@ PIECES += [
     "<",
     "</",
     "null",
+    '"\\ud83d',
+    "\\udf89",
     "word",
     "é",
     "🎉",
@@ -108,6 +110,12 @@ def test_any_text_in_any_chunks_and_any_tokens_gives_the_same(data, text, reason
 def test_text_without_markup_is_the_answer(text):
     events = respond([vocabulary.encode(text)], tools=["get_weather"])
     assert in_short(events[-1]["response"]["output"]) == [{"answer": text.lstrip()}]
+
+
+def test_the_name_of_a_call_fits_a_prompt():
+    text = f'<tool_call>{{"name": "{"x" * MAX_NAME_CHARACTERS}y", "arguments": {{}}}}</tool_call>'
+    (call,) = in_short(respond([vocabulary.encode(text)], tools=[])[-1]["response"]["output"])
+    assert call == {"call": "x" * MAX_NAME_CHARACTERS, "arguments": "{}"}
 
 
 def test_text_goes_on_at_once():
@@ -145,6 +153,7 @@ def test_long_texts_take_linear_time():
         "<" * 100_000,
         '<tool_call>{"name": "f", "arguments": {"a": "' + "x" * 100_000,
         "{" * 100_000,
+        f'<tool_call>{{"name": {"[" * 100_000}{"]" * 100_000}',
     ):
         splitter = ChatSplitter(frozenset({"f"}))
         for token in byte_tokens(text):

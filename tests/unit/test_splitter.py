@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.dialect.base import Kind
+from service.dialect.base import MAX_NAME_CHARACTERS, Kind
 from service.dialect.harmony import vocabulary
 from service.dialect.harmony.splitter import MAX_HEADER_TOKENS, HarmonySplitter
 from tests.property.test_splitter import SplitMessage, messages_of
@@ -115,6 +115,12 @@ RULE_1 = [
 @pytest.mark.parametrize(("output", "messages"), RULE_1)
 def test_rule_1_header_words_wherever_they_stand(output, messages):
     assert split(output) == messages
+
+
+def test_rule_1_the_name_of_a_call_fits_a_prompt():
+    (dashes,) = plain("-" * 64)
+    output = [*tokens("<|channel|>commentary to="), *[dashes] * 20, *tokens("<|message|>{}<|call|>")]
+    assert split(output) == [call("{}", "-" * MAX_NAME_CHARACTERS)]
 
 
 RULE_2 = [

@@ -13,6 +13,8 @@ import re
 from enum import Enum
 from typing import Final
 
+from service.dialect.base import MAX_NAME_CHARACTERS
+
 _ARGUMENTS: Final = frozenset({"arguments", "parameters"})
 _PLAIN_IN_STRING: Final = re.compile(r'[^"\\]+')
 _PLAIN: Final = re.compile(r'[^"{}\[\],:<]+')
@@ -141,7 +143,7 @@ class CallReader:
         if self._in_value and not self._streaming:
             value = _value("".join(self._span))
             if self._key == "name" and isinstance(value, str):
-                self.name = value
+                self.name = value[:MAX_NAME_CHARACTERS]
             elif self._key in _ARGUMENTS:
                 # Some models write the object as a string, or null for none.
                 self._waiting.append(value if isinstance(value, str) else "".join(self._span))
@@ -152,7 +154,15 @@ class CallReader:
 
 
 def _value(text: str) -> object:
+    """Return what a key or a value says; what is no JSON says itself."""
+    if text.startswith(("[", "{")):
+        # Neither a name nor a text: it is not looked into, however deep it is.
+        return ()
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
+    if not isinstance(value, str):
+        return value
+    # Half a pair of surrogates is no character, and no event could carry it.
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

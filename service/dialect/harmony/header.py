@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from service.dialect.base import Kind
+from service.dialect.base import MAX_NAME_CHARACTERS, Kind
 
 CHANNEL_KINDS: Final = {
     "analysis": Kind.REASONING,
@@ -115,4 +115,4 @@ def _function_name(recipient: str, functions: frozenset[str]) -> str:
     for suffix in _GLUED_SUFFIXES:
         if name.endswith(suffix) and name.removesuffix(suffix) in functions:
             return name.removesuffix(suffix)
-    return name
+    return name[:MAX_NAME_CHARACTERS]

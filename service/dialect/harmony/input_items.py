@@ -24,6 +24,7 @@ from openresponses.v1.item_pb2 import (
     ReasoningItem,
 )
 
+from service.dialect.base import MAX_NAME_CHARACTERS
 from service.dialect.callable_tools import CUSTOM_INPUT
 from service.dialect.harmony.message import Message
 from service.errors import InvalidRequest
@@ -42,9 +43,6 @@ _KINDS: Final = (
     "compaction"
 )
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.\-]")
-
-MAX_NAME_CHARACTERS: Final = 1024
-"""Most characters of a called function's name, and of its namespace's."""
 
 
 def input_messages(source: Input, history: Sequence[InputItem] = ()) -> list[Message]:
