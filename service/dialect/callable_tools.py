@@ -46,6 +46,19 @@ class CallableTool:
     path: str
     """Its place in the request."""
 
+    @property
+    def arguments_path(self) -> str:
+        """The request field that says what its arguments may be."""
+        return f"{self.path}.format.definition" if self.is_custom else f"{self.path}.parameters"
+
+    @property
+    def full_description(self) -> str:
+        """What the model is told of it: the description, and the grammar that its text must match."""
+        if not self.grammar:
+            return self.description
+        described = f"The input must match this {self.grammar.syntax} grammar:\n{self.grammar.definition}"
+        return "\n\n".join(filter(None, [self.description, described]))
+
 
 @dataclass(frozen=True, slots=True)
 class RequestTools:
@@ -185,15 +198,11 @@ def _function(tool: FunctionTool, namespace: str, path: str) -> CallableTool:
 
 def _custom(tool: CustomTool, namespace: str, path: str) -> CallableTool:
     grammar = tool.format.grammar if tool.format.HasField("grammar") else None
-    description = tool.description
-    if grammar:
-        described = f"The input must match this {grammar.syntax} grammar:\n{grammar.definition}"
-        description = "\n\n".join(filter(None, [description, described]))
     return CallableTool(
         _full_name(namespace, tool.name),
         namespace,
         tool.name,
-        description,
+        tool.description,
         custom_input_schema(grammar),
         is_strict=False,
         is_custom=True,

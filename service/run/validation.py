@@ -79,9 +79,9 @@ def guidance(tools: RequestTools, answer: AnswerFormat | None) -> Guidance:
             FunctionSchema(
                 tool.name,
                 tool.parameters,
-                tool.description,
+                tool.full_description,
                 tool.grammar.definition if tool.grammar and tool.grammar.syntax == "lark" else None,
-                f"{tool.path}.format.definition" if tool.is_custom else f"{tool.path}.parameters",
+                tool.arguments_path,
             )
             for tool in tools.allowed
         ),

@@ -91,6 +91,21 @@ def test_an_effort_that_there_is_not():
                 "type": "custom",
                 "format": {"type": "grammar", "syntax": "lark", "definition": "a" * (MAX_WORD_CHARS + 1)},
             },
+            "tools[0].format.definition",
+        ),
+        (
+            {
+                "type": "custom",
+                "format": {"type": "grammar", "syntax": "regex", "definition": "a" * (MAX_WORD_CHARS + 1)},
+            },
+            "tools[0].format.definition",
+        ),
+        (
+            {
+                "type": "custom",
+                "description": "a" * (MAX_WORD_CHARS + 1),
+                "format": {"type": "grammar", "syntax": "regex", "definition": "a"},
+            },
             "tools[0].description",
         ),
     ],

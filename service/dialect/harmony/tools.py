@@ -51,7 +51,7 @@ def tools_section(request: CreateResponseRequest) -> str:
         for i, tool in enumerate(request.tools)
         if tool.HasField("namespace")
     ]
-    texts = [text for tool in tools for text in (tool.description, tool.parameters or "")]
+    texts = [text for tool in tools for text in (tool.full_description, tool.parameters or "")]
     texts += [namespace.description for namespace, _ in namespaces]
     if sum(len(text.encode()) for text in texts) > MAX_TOOLS_BYTES:
         raise InvalidRequest(
@@ -81,8 +81,10 @@ def tools_section(request: CreateResponseRequest) -> str:
 
 def _description(tool: CallableTool, words: _Words) -> harmony.ToolDescription:
     words.check([tool.description], f"{tool.path}.description")
-    parameters = _parameters(tool.parameters, f"{tool.path}.parameters", words) if tool.parameters else None
-    return harmony.ToolDescription.new(tool.bare_name, tool.description, parameters)
+    if tool.grammar:
+        words.check([tool.grammar.definition], tool.arguments_path)
+    parameters = _parameters(tool.parameters, tool.arguments_path, words) if tool.parameters else None
+    return harmony.ToolDescription.new(tool.bare_name, tool.full_description, parameters)
 
 
 def _parameters(text: str, path: str, words: _Words) -> dict[str, Any]:
