@@ -112,7 +112,9 @@ async def _serve(settings: Settings, server: Server, parts: Parts) -> None:
     try:
         port = server.add_insecure_port(settings.listen)
     except OSError as error:
-        raise StartupError(f"Cannot listen on {settings.listen}: {error.strerror}. See --listen.") from error
+        # Python names the address once more behind the reason.
+        reason = str(error.strerror).partition(" (while ")[0]
+        raise StartupError(f"Cannot listen on {settings.listen}: {reason}. See --listen.") from error
     # What is loaded by now stays: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
