@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 
 import uvloop
 from pydantic import ValidationError
 from pydantic_settings import CliApp, SettingsError
 
-from service.config import Settings
+from service.config import Settings, mistyped_variables
 from service.errors import StartupError
+
+_log = logging.getLogger("service")
 
 _OLD_PROTOBUF = (
     "The installed protobuf is older than the one that gen/ was made with: upgrade it (pip install -U "
@@ -38,6 +41,8 @@ def main() -> int:
     # and every header field would be one, with the secrets and the clients' keys in them.
     for talkative in ("httpx", "httpcore", "alembic", "aiosqlite", "sqlalchemy", "hpack"):
         logging.getLogger(talkative).setLevel(logging.ERROR)
+    for name, meant in mistyped_variables(os.environ).items():
+        _log.warning("the environment has %s, which is no setting: %s is one", name, meant)
     # Imported here: flags are checked, and `--help` answers, before the model's libraries load.
     try:
         from service.server import serve

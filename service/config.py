@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.engine.tensorrt_settings import TensorRTSettings
 
+_PREFIX: Final = "OPENRESPONSES_"
+_ALIKE: Final = 0.8
+"""From here on, of 1, a name that is no setting's is taken for a slip."""
+
 
 class Settings(BaseSettings):
     """Serves OpenAI's Responses API over gRPC."""
 
     model_config = SettingsConfigDict(
-        env_prefix="OPENRESPONSES_",
+        env_prefix=_PREFIX,
         env_ignore_empty=True,
         env_nested_delimiter="__",
         cli_prog_name="python -m service",
@@ -147,3 +153,18 @@ class Settings(BaseSettings):
         if not (host and colon and port.isdecimal() and int(port) < 2**16):
             raise ValueError("must be HOST:PORT, for example 127.0.0.1:50051 or [::1]:0")
         return value
+
+
+def mistyped_variables(names: Iterable[str]) -> dict[str, str]:
+    """Return environment variables that look like a setting's and are none, with the one that is meant.
+
+    Others with the prefix are left alone: Kubernetes makes some for a service of that name.
+    """
+    known = {*Settings.model_fields, *(f"trt__{name}" for name in TensorRTSettings.model_fields)}
+    mistyped = {}
+    for name in names:
+        setting = name.upper().removeprefix(_PREFIX).lower()
+        if name.upper().startswith(_PREFIX) and setting not in known:
+            for meant in get_close_matches(setting, known, n=1, cutoff=_ALIKE):
+                mistyped[name] = _PREFIX + meant.upper()
+    return mistyped

@@ -104,6 +104,20 @@ def test_a_taken_port_is_one_clear_line(service: Running, tmp_path):
     assert done.stderr == f"Cannot listen on {service.address}: Address already in use. See --listen.\n"
 
 
+def test_a_mistyped_variable_is_told_and_others_are_left_alone(service: Running, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENRESPONSES_API_KEY_FILE", "secret")
+    monkeypatch.setenv("OPENRESPONSES_TRT_MAX_BATCH_SIZE", "8")
+    monkeypatch.setenv("OPENRESPONSES_SERVICE_PORT", "50051")
+    monkeypatch.setenv("OPENRESPONSES_PORT_50051_TCP_ADDR", "10.0.0.1")
+    done = run_service(
+        "--engine", "scripted", "--script", str(write_script(tmp_path)), "--listen", service.address
+    )
+    key_file, batch, _ = done.stderr.splitlines()
+    assert "OPENRESPONSES_API_KEY_FILE, which is no setting: OPENRESPONSES_API_KEYS_FILE is one" in key_file
+    assert "OPENRESPONSES_TRT__MAX_BATCH_SIZE is one" in batch
+    assert "secret" not in done.stderr
+
+
 def test_settings_come_from_the_environment_too(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENRESPONSES_ENGINE", "scripted")
     monkeypatch.setenv("OPENRESPONSES_SCRIPT", str(write_script(tmp_path)))
