@@ -2,7 +2,7 @@
 
 It knows nothing of tokens, engines or transports. Segments come in whatever grouping the flushes give; the
 same segments give the same items and ids in every grouping, since ids are made from the response's own id and
-the item's position. The order of events is the one of `Event order` in OpenAI's streams:
+the item's position. Events come in the order of OpenAI's streams:
 
     start()                     created, and in_progress; or queued, where the response waits for its turn
     begin()                     in_progress, where it was queued
