@@ -93,6 +93,7 @@ class StreamChecker:
         self._parts: list[Mapping[str, Any]] = []
         self._ids: set[str] = set()
         self._terminal = ""
+        self._handlers = self._handlers_by_type()
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
@@ -120,7 +121,7 @@ class StreamChecker:
         elif type_ in _LIFECYCLE:
             self._check_lifecycle(event)
         else:
-            handler = self._handlers().get(type_)
+            handler = self._handlers.get(type_)
             if handler is not None:
                 handler(event)
             elif type_ not in EVENT_TYPES:
@@ -134,7 +135,7 @@ class StreamChecker:
             self.problems.append("the stream ends without a terminal event")
         return self.problems
 
-    def _handlers(self) -> Mapping[str, Callable[[Event], None]]:
+    def _handlers_by_type(self) -> Mapping[str, Callable[[Event], None]]:
         handlers: dict[str, Callable[[Event], None]] = {
             "response.output_item.added": self._item_added,
             "response.output_item.done": self._item_done,
