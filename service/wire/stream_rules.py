@@ -31,7 +31,7 @@ EVENT_TYPES: Final = frozenset(
     field.GetOptions().Extensions[json].tag
     for field in ResponseStreamEvent.DESCRIPTOR.oneofs_by_name["event"].fields
 )
-"""The types of all events of OpenAI's."""
+"""The types of all of OpenAI's events."""
 
 _TERMINAL: Final = {
     "response.completed": ("completed",),
@@ -125,7 +125,7 @@ class StreamChecker:
             if handler is not None:
                 handler(event)
             elif type_ not in EVENT_TYPES:
-                self._problem(f"{type_!r} is no event type of OpenAI's")
+                self._problem(f"{type_!r} is not one of OpenAI's event types")
             elif "item_id" in event:
                 self._named_item(event["item_id"], event)
 

@@ -76,7 +76,11 @@ BREAKAGES = [
     ("text", double("response.completed"), "comes after response.completed"),
     ("text", put("response.in_progress", "sequence_number", value=7), "sequence_number is 7, not 1"),
     ("text", put("response.in_progress", "sequence_number", value=None), "sequence_number is None"),
-    ("text", put("response.in_progress", "type", value="response.progress"), "no event type of OpenAI's"),
+    (
+        "text",
+        put("response.in_progress", "type", value="response.progress"),
+        "not one of OpenAI's event types",
+    ),
     ("text", put("response.in_progress", "type", value=None), "type is missing"),
     ("text", put("response.in_progress", "response", "status", value="completed"), "has status 'completed'"),
     ("text", drop("response.output_item.added"), "while no item is open"),
