@@ -147,7 +147,7 @@ class ResponseRunner:
                 self._engine.generate(generation) as chunks,
                 flushing(chunks, self._policy(request)) as flushes,
             ):
-                with self._counted(builder.response, flushes), self._drain.told(flushes.break_off):
+                with self._observed(builder.response, flushes), self._drain.told(flushes.break_off):
                     builder.start()
                     yield builder.take()
                     try:
@@ -172,7 +172,8 @@ class ResponseRunner:
             yield builder.take()
 
     @contextmanager
-    def _counted(self, response: Response, flushes: Flushes) -> Generator[None, None, None]:
+    def _observed(self, response: Response, flushes: Flushes) -> Generator[None, None, None]:
+        """Count a response among those that run; when it is over, tell `observe` of it."""
         self.running += 1
         try:
             yield
@@ -229,7 +230,6 @@ class ResponseRunner:
             return self._dialect.render(request, run.history, max_tokens=window - room)
         shorter = CreateResponseRequest()
         shorter.CopyFrom(request)
-
         # What is kept and cannot be rendered any more is left out, what the client sends is refused.
         kept = {id(item) for item in run.history}
 
