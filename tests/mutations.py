@@ -6,8 +6,10 @@ It works on copies and takes some minutes. A mutation that no test notices is a 
 line says how many there are, and the exit status is 1.
 """
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -69,6 +71,7 @@ GATEWAY_MEMORY = ("tests/integration/test_gateway_memory.py",)
 SHOWN = 3
 # A stream that never ends makes test after test wait for its time to be over.
 LIMITS = ("--maxfail=10", "--timeout=60")
+MOST_S = 300
 
 
 class Mutation(NamedTuple):
@@ -256,11 +259,23 @@ def failing_tests(mutation: Mutation) -> list[str]:
         (copy / ".venv").symlink_to(ROOT / ".venv")
         path = copy / mutation.file
         path.write_text(path.read_text().replace(mutation.old, mutation.new))
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", *LIMITS, *mutation.tests],
-            cwd=copy, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
+        command += [*LIMITS, *mutation.tests]
+        # A group of its own, so that nothing which the tests have started outlives them.
+        with subprocess.Popen(
+            command,
+            cwd=copy,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        ) as running:
+            try:
+                output, _ = running.communicate(timeout=MOST_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(running.pid, signal.SIGKILL)
+                return [f"(they do not end within {MOST_S} s)"]
+        return re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
 
 
 def main() -> int:
