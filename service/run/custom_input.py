@@ -35,6 +35,9 @@ class CustomInput:
     def __init__(self) -> None:
         self._state = _State.OPENING
         self._held = ""
+        """The beginning of an escape."""
+        self._opening: list[str] = []
+        """All so far, while it may be the object's opening."""
         self._matched = 0
         self._high = ""
 
@@ -52,10 +55,9 @@ class CustomInput:
 
     def finish(self) -> str:
         """The arguments are over: return what was held back of the text."""
-        held, self._held = self._held, ""
         if self._state is _State.OPENING:
             # An object without the text, or its beginning: of no use to the tool, but all there is.
-            return held
+            return "".join(self._opening)
         return self._lone()
 
     def _open(self, arguments: str) -> str:
@@ -63,13 +65,12 @@ class CustomInput:
             if character == _OPENING[self._matched]:
                 self._matched += 1
                 if self._matched == len(_OPENING):
-                    self._state, self._held = _State.TEXT, ""
+                    self._state = _State.TEXT
                     return self._unescaped(arguments[i + 1 :])
             elif not (character.isspace() and self._matched in _GAPS):
                 self._state = _State.RAW
-                held, self._held = self._held, ""
-                return held + arguments
-        self._held += arguments
+                return "".join([*self._opening, arguments])
+        self._opening.append(arguments)
         return ""
 
     def _unescaped(self, arguments: str) -> str:

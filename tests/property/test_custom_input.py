@@ -56,3 +56,12 @@ def test_a_text_that_breaks_off_keeps_what_was_there():
     assert read('{"input": "ab\\', []) == "ab"
     assert read('{"input": "ab\\ud83d', []) == "ab\ufffd"
     assert read('{"input": "a\\ud83d\\n\\udf89\\x"}', []) == "a\ufffd\n\ufffdx"
+
+
+def test_endless_white_space_takes_linear_time():
+    """Some models write it where JSON allows it: ten seconds and more if it were quadratic."""
+    reader = CustomInput()
+    reader.feed('{"input"')
+    for _ in range(100_000):
+        assert reader.feed(" " * 32) == ""
+    assert reader.feed(':"a"}') == "a"

@@ -36,14 +36,14 @@ class CallReader:
 
     Attributes:
         name: the function's name, empty until it is known.
-        keys: the names of the top keys so far.
+        keys: the top keys so far, each once.
         state: how far the call is.
 
     """
 
     def __init__(self) -> None:
         self.name = ""
-        self.keys: list[str] = []
+        self.keys: set[str] = set()
         self.state = CallState.OPEN
         self._depth = 0
         self._in_string = False
@@ -135,7 +135,7 @@ class CallReader:
 
     def _begin_value(self) -> None:
         self._key = str(_value("".join(self._span)))
-        self.keys.append(self._key)
+        self.keys.add(self._key)
         self._span.clear()
         self._in_value = True
 

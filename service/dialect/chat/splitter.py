@@ -46,6 +46,8 @@ _HALF_TAG: Final = re.compile(
     + "|".join(sorted({re.escape(t[:n]) for t in _TAGS for n in range(1, len(t))}, key=len)[::-1])
     + r")\Z"
 )
+_BEFORE_ARGUMENTS: Final = frozenset({"name", "type"})
+"""Keys that a bare call may have before its name is known."""
 _SEPARATOR: Final = re.compile(r"[\s;]*")
 
 _new_decoder = codecs.getincrementaldecoder("utf-8")
@@ -197,7 +199,7 @@ class ChatSplitter:
         """A bare object that does not begin as a call does, or names a function that is not on offer."""
         if self._state is not _State.BARE_CALL:
             return False
-        return bool(self._call.name) or any(key not in ("name", "type") for key in self._call.keys)
+        return bool(self._call.name) or not self._call.keys <= _BEFORE_ARGUMENTS
 
     def _release_raw(self) -> None:
         """It was no call, so what it held is an answer."""
