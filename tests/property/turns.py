@@ -66,7 +66,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=40) | st.lists(
     max_size=12,
 ).map("".join)
 
-names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_\-]{0,20}", fullmatch=True)
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_\-]{0,63}", fullmatch=True)
 
 
 @st.composite
@@ -75,7 +75,7 @@ def written_messages(draw: st.DrawFn, *, last: bool) -> WrittenMessage:
     recipient = ""
     content_type = ""
     if channel != "final" and draw(st.booleans()):
-        recipient = "functions." + draw(names)
+        recipient = f"{draw(st.just('functions') | names)}.{draw(names)}"
         content_type = draw(st.sampled_from(["", "<|constrain|>json", "json", "code"]))
     return WrittenMessage(
         channel=channel,

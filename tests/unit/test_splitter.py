@@ -2,9 +2,11 @@
 
 import pytest
 
-from service.dialect.base import MAX_NAME_CHARACTERS, Kind
+from service.dialect.base import MAX_NAME_CHARACTERS, Kind, MessageText
 from service.dialect.harmony import vocabulary
 from service.dialect.harmony.splitter import MAX_HEADER_TOKENS, HarmonySplitter
+from service.engine.base import TokenLogprob
+from service.wire.openai_json import encode
 from tests.property.test_splitter import SplitMessage, messages_of
 
 FUNCTIONS = frozenset({"get_weather", "search"})
@@ -121,6 +123,13 @@ def test_rule_1_the_name_of_a_call_fits_a_prompt():
     (dashes,) = plain("-" * 64)
     output = [*tokens("<|channel|>commentary to="), *[dashes] * 20, *tokens("<|message|>{}<|call|>")]
     assert split(output) == [call("{}", "-" * MAX_NAME_CHARACTERS)]
+
+
+def test_rule_1_the_longest_names_that_may_be_on_offer_in_the_shortest_tokens():
+    name = f"{'aZ' * 32}.{'0-' * 32}"
+    to = [token for character in f"assistant to={name}" for token in plain(character)]
+    header = [*to, *tokens("<|channel|>commentary <|constrain|>json<|message|>")]
+    assert split([*header, *tokens("{}<|call|>")]) == [call("{}", name)]
 
 
 RULE_2 = [
@@ -257,3 +266,15 @@ def test_rule_8_cut_short(output, messages):
 def test_rule_8_without_a_stop_token_the_model_still_stopped_by_itself():
     assert split("<|channel|>final<|message|>Hi") == [answer("Hi")]
     assert split("<|channel|>commentary to=functions.search") == [call("", "search")]
+
+
+@pytest.mark.parametrize("figure", ["-inf", "nan"])
+def test_log_probabilities_that_json_cannot_say(figure):
+    splitter = HarmonySplitter()
+    splitter.feed(tokens("<|channel|>final<|message|>"))
+    (word,) = plain("word")
+    (text,) = splitter.feed([word], [TokenLogprob(word, float(figure), [(word, float(figure))])])
+    assert isinstance(text, MessageText)
+    (entry,) = text.logprobs
+    assert entry.logprob == entry.top_logprobs[0].logprob == -9999
+    encode(entry)

@@ -11,7 +11,7 @@ from service.dialect.harmony.vocabulary import FIRST_SPECIAL
 from service.engine.base import TokenLogprob
 
 _LEAST: Final = -9999.0
-"""Stands for minus infinity, which JSON cannot say; OpenAI's own figure."""
+"""Stands for minus infinity and for what is no number, which JSON cannot say; OpenAI's own figure."""
 
 
 def text_logprob(entry: TokenLogprob, token_bytes: Sequence[bytes]) -> Logprob:
@@ -20,7 +20,7 @@ def text_logprob(entry: TokenLogprob, token_bytes: Sequence[bytes]) -> Logprob:
     return Logprob(
         token=data.decode(errors="replace"),
         bytes=data,
-        logprob=max(entry.logprob, _LEAST),
+        logprob=_told(entry.logprob),
         top_logprobs=[
             _alternative(token_bytes[token_id], logprob)
             for token_id, logprob in entry.top
@@ -30,4 +30,8 @@ def text_logprob(entry: TokenLogprob, token_bytes: Sequence[bytes]) -> Logprob:
 
 
 def _alternative(data: bytes, logprob: float) -> TopLogprob:
-    return TopLogprob(token=data.decode(errors="replace"), bytes=data, logprob=max(logprob, _LEAST))
+    return TopLogprob(token=data.decode(errors="replace"), bytes=data, logprob=_told(logprob))
+
+
+def _told(logprob: float) -> float:
+    return logprob if logprob > _LEAST else _LEAST

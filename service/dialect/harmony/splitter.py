@@ -65,8 +65,9 @@ from service.dialect.harmony.vocabulary import (
 )
 from service.engine.base import TokenLogprob
 
-MAX_HEADER_TOKENS: Final = 80
-"""Most text tokens of a header: enough for a role, a channel and a function name of 64 one-byte tokens."""
+MAX_HEADER_TOKENS: Final = 160
+"""Most text tokens of a header: enough for a role, a channel, and the names of a namespace and of one of its
+functions, each of 64 one-byte tokens."""
 
 # What may be half of a channel, a recipient or a content type; before any marker only a recipient can stand.
 _HALF_WORD = re.compile(r"[A-Za-z0-9_.=\-]*")
