@@ -33,13 +33,17 @@ class _Checks(PerType[Check]):
             case Object(fields):
                 return self._fields(fields)
             case Array(field):
-                return self._many(field) or _nothing
+                return self._array(field)
             case Tagged() as shape:
                 return self._tagged(shape)
             case Bare() as shape:
                 return self._bare(shape)
             case never:
                 assert_never(never)
+
+    def _array(self, field: Field) -> Check:
+        name, every = field.name, self._field(field)
+        return lambda message: every(getattr(message, name)) if every else None
 
     def _tagged(self, shape: Tagged) -> Check:
         members = {name: self._fields(fields) for name, fields in shape.members.values()}
@@ -50,9 +54,9 @@ class _Checks(PerType[Check]):
                 raise _unset(shape.oneof)
             body = getattr(union, member)
             if member == UNKNOWN_MEMBER:
-                _raw(body.json)
-                return
-            members[member](body)
+                _json_text(body.json)
+            else:
+                members[member](body)
 
         return check
 
@@ -69,50 +73,37 @@ class _Checks(PerType[Check]):
         return check
 
     def _fields(self, fields: Iterable[Field]) -> Check:
-        checks = [(f".{field.name}", check) for field in fields if (check := self._field(field))]
+        checks = {
+            field.descriptor: (f".{field.name}", check) for field in fields if (check := self._field(field))
+        }
 
-        def check_all(message: Message) -> None:
-            for part, check in checks:
+        def check_set(message: Message) -> None:
+            for field, value in message.ListFields():
+                if field not in checks:
+                    continue
+                part, check = checks[field]
                 try:
-                    check(message)
+                    check(value)
                 except Mismatch as mismatch:
-                    # What is in an array or a map comes with its own place.
                     raise mismatch.within(part) from None
 
-        return check_all
+        return check_set
 
     def _field(self, field: Field) -> Check | None:
-        """The check of a field, of the message that has it; None when all its values have JSON."""
-        if field.is_map or field.is_repeated:
-            return self._many(field)
-        value, name = self._value(field), field.name
-        if value is None:
-            return None
-        if field.message:
-            return lambda message: value(getattr(message, name)) if message.HasField(name) else None
-        if field.enum or field.raw:
-            # Zero, or empty, is unset.
-            return lambda message: value(given) if (given := getattr(message, name)) else None
-        return lambda message: value(getattr(message, name))
+        """The check of a field's value, or of all its values; None when every one has JSON."""
+        value = self._value(field)
+        if value is None or not (field.is_map or field.is_repeated):
+            return value
 
-    def _many(self, field: Field) -> Check | None:
-        value, name = self._value(field), field.name
-        if value is None:
-            return None
-        is_raw = field.raw
-
-        def check(message: Message) -> None:
-            values = getattr(message, name)
+        def check_every(values: Any) -> None:
             pairs = ((key_path(key), values[key]) for key in values) if field.is_map else _indexed(values)
             for part, each in pairs:
-                if is_raw and not each:
-                    continue
                 try:
                     value(each)
                 except Mismatch as mismatch:
                     raise mismatch.within(part) from None
 
-        return check
+        return check_every
 
     def _value(self, field: Field) -> Check | None:
         """The check of one value, None when every one has JSON."""
@@ -127,10 +118,6 @@ class _Checks(PerType[Check]):
 
 def _indexed(values: Iterable[Any]) -> Iterable[tuple[str, Any]]:
     return ((f"[{index}]", value) for index, value in enumerate(values))
-
-
-def _nothing(_: Any) -> None:
-    return
 
 
 def _unset(oneof: str) -> Mismatch:
@@ -151,6 +138,12 @@ def _finite(value: float) -> None:
 
 
 def _raw(text: str) -> None:
+    # Empty, it is printed as null.
+    if text:
+        _json_text(text)
+
+
+def _json_text(text: str) -> None:
     try:
         json_text.parse(text.encode())
     except InvalidRequest as error:

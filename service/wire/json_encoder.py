@@ -32,7 +32,7 @@ class _Encoders(PerType[Encoder]):
     def build(self, message: Descriptor) -> Encoder:
         match json_shape.shape_of(message):
             case Object(fields, type_):
-                return self._object(message, _empty(fields, type_), fields)
+                return self._object(_empty(fields, type_), fields)
             case Array(field):
                 return self._array(field)
             case Tagged() as shape:
@@ -42,18 +42,18 @@ class _Encoders(PerType[Encoder]):
             case never:
                 assert_never(never)
 
-    def _object(self, message: Descriptor, empty: dict[str, Any], fields: Iterable[Field]) -> Encoder:
+    def _object(self, empty: dict[str, Any], fields: Iterable[Field]) -> Encoder:
         """`empty`: the object of a message without anything set.
 
         Of most messages little is set, and only that is looked at.
         """
-        keys_of = {message.fields_by_name[field.name]: (field.name, self._field(field)) for field in fields}
+        printed = {field.descriptor: (field.name, self._field(field)) for field in fields}
         may_be_left_out = [name for name, value in empty.items() if value is _LEFT_OUT]
 
         def encode(message: Message) -> dict[str, Any]:
             keys = empty.copy()
             for field, value in message.ListFields():
-                name, convert = keys_of[field]
+                name, convert = printed[field]
                 keys[name] = convert(value) if convert else value
             for name in may_be_left_out:
                 if keys[name] is _LEFT_OUT:
@@ -71,9 +71,7 @@ class _Encoders(PerType[Encoder]):
         beside = [field.name for field in shape.beside]
         members: dict[str, Encoder] = {}
         for tag, (name, fields) in shape.members.items():
-            body = message.fields_by_name[name].message_type
-            assert body is not None
-            members[name] = self._object(body, _empty([*shape.beside, *fields], tag), fields)
+            members[name] = self._object(_empty([*shape.beside, *fields], tag), fields)
         if shape.unknown:
             as_it_came = _raw(shape.unknown)
             members[UNKNOWN_MEMBER] = lambda unknown: as_it_came(unknown.json)

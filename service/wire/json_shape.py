@@ -36,6 +36,7 @@ class Field:
     """A field and its options.
 
     Attributes:
+        descriptor: what `Message.ListFields` knows the field by.
         cpp_type, message, enum: the type of the field's value, of each element, or of a map's values.
         is_map: whether the field is a map from strings.
         optional: whether unset differs from zero.
@@ -43,6 +44,7 @@ class Field:
 
     """
 
+    descriptor: FieldDescriptor
     name: str
     full_name: str
     cpp_type: int
@@ -160,6 +162,7 @@ def _field(field: FieldDescriptor) -> Field:
     if options.null_when_unset and not can_be_unset:
         raise TypeError(f"{field.full_name}: null_when_unset is for fields that can be unset; add `optional`")
     return Field(
+        descriptor=field,
         name=field.name,
         full_name=field.full_name,
         cpp_type=value.cpp_type,
