@@ -20,9 +20,9 @@ Encoder: TypeAlias = Callable[[Any], Any]
 """From a message, or one value of a field, to what orjson prints. ValueError: it has no JSON."""
 
 _ZEROS: Final = {FieldDescriptor.CPPTYPE_STRING: "", FieldDescriptor.CPPTYPE_BOOL: False}
-"""What a scalar is that is not set; all others are 0."""
+"""The values of unset scalars; those of all other types are 0."""
 _LEFT_OUT: Final = object()
-"""In the place of a value: without one, the key is not printed."""
+"""Stands in an empty object for the value of a key that is printed only when it is set."""
 
 _MAX_EXACT_INTEGER = 2.0**53
 """Beyond it every double is integral; printing its digits would say more than it knows."""
@@ -45,7 +45,8 @@ class _Encoders(PerType[Encoder]):
     def _object(self, empty: dict[str, Any], fields: Iterable[Field]) -> Encoder:
         """`empty`: the object of a message without anything set.
 
-        Of most messages little is set, and only that is looked at.
+        Of most messages little is set, and only that is looked at. What is returned shares the empty arrays
+        and objects of `empty`: it is to be printed, not changed.
         """
         printed = {field.descriptor: (field.name, self._field(field)) for field in fields}
         may_be_left_out = [name for name, value in empty.items() if value is _LEFT_OUT]

@@ -26,9 +26,8 @@ INTEGER_RANGES = {
     FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1),
 }
 """The integer types and the values they hold, both ends included."""
-
-
 _PLAIN = {FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_BOOL, *INTEGER_RANGES}
+"""The types that may stand beside a oneof."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +209,8 @@ def _tagged(message: Descriptor) -> Tagged:
     for field in others:
         if field.cpp_type not in _PLAIN or field.optional or field.is_repeated or field.is_map or field.raw:
             raise TypeError(f"{field.full_name}: beside a oneof stand plain texts, integers and booleans")
+        if unknown:
+            raise TypeError(f"{field.full_name}: nothing stands beside a member that is printed as it came")
     return Tagged(oneof, members, unknown, others, has_type=len(others) < len(beside))
 
 

@@ -28,6 +28,7 @@ WRONG_CONTRACTS = [
     (TAGGED + "oneof a { No b = 1; } optional int32 c = 2;", "beside"),
     (TAGGED + "oneof a { No b = 1; } No c = 2;", "beside"),
     (TAGGED + "oneof a { No b = 1; } repeated string c = 2;", "beside"),
+    (TAGGED + "oneof a { UnknownVariant unknown = 1; } string c = 2;", "beside"),
     (TAGGED + "oneof a { string b = 1; }", "plain message"),
     (TAGGED + "oneof a { Message b = 1; }", "plain message"),
     (TAGGED + "oneof a { Has b = 1; }", "leave `type`"),
