@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from openresponses.v1.event_pb2 import ResponseStreamEvent
-from openresponses.v1.item_pb2 import Input, InputItem, InputItemList
-from openresponses.v1.response_pb2 import TRUNCATION_AUTO, Response
+from openresponses.v1.item_pb2 import InputItem
+from openresponses.v1.response_pb2 import Response
 from openresponses.v1.service_pb2 import CreateResponseRequest
 
 from service.dialect.base import Dialect, PromptTooLong
 from service.dialect.callable_tools import RequestTools
 from service.engine.base import Engine, GenerationRequest, Guidance, ModelInfo, find_model
 from service.errors import InvalidRequest, ServiceError
-from service.items import as_items
 from service.long_work import LONG_BYTES, in_thread_if_long, items_bytes, request_bytes
 from service.run.builder import ResponseBuilder
 from service.run.calls import CallReader
@@ -32,13 +31,10 @@ from service.run.interval import Interval
 from service.run.opening import opened_response
 from service.run.preparation import Preparation
 from service.run.promises import promises
+from service.run.prompt import rendered_prompt
 from service.run.tool_validation import schema_bytes
-from service.run.truncation import fitting
 from service.run.turn import Turn
 from service.run.validation import SEALED_REASONING, RequestLimits, guidance, top_logprobs, validate
-
-_ROOM_SHARE: Final = 8
-"""Of the context, this part is left for the output where a truncated request does not say how much."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +55,7 @@ class StreamSettings:
 
 
 class Checked(NamedTuple):
-    """What a request that was checked needs."""
+    """What checking a request has found."""
 
     model: ModelInfo
     tools: RequestTools
@@ -84,7 +80,7 @@ class ResponseRunner:
     """Runs responses on one engine in one dialect.
 
     Attributes:
-        running: how many are made, or wait for their turn, now.
+        running: how many responses are being made or wait for their turn, now.
 
     """
 
@@ -218,35 +214,9 @@ class ResponseRunner:
 
     async def _prompt(self, run: Run, model: ModelInfo) -> list[int]:
         size = request_bytes(run.request) + items_bytes(run.history)
-        return await in_thread_if_long(size, self._rendered, run, model)
-
-    def _rendered(self, run: Run, model: ModelInfo) -> list[int]:
-        """Return the prompt, with room for a token behind it. Raises PromptTooLong, too."""
-        request, window = run.request, model.context_window_tokens
-        if request.truncation != TRUNCATION_AUTO:
-            return self._dialect.render(request, run.history, max_tokens=window - 1)
-        room = min(request.max_output_tokens or window // _ROOM_SHARE, window // 2)
-        with suppress(PromptTooLong):
-            return self._dialect.render(request, run.history, max_tokens=window - room)
-        shorter = CreateResponseRequest()
-        shorter.CopyFrom(request)
-        # What is kept and cannot be rendered any more is left out, what the client sends is refused.
-        kept = {id(item) for item in run.history}
-
-        def render(items: Sequence[InputItem], max_tokens: int) -> list[int]:
-            own = [item for item in items if id(item) not in kept]
-            shorter.input.CopyFrom(Input(items=InputItemList(items=own)))
-            history = [item for item in items if id(item) in kept]
-            return self._dialect.render(shorter, history, max_tokens=max_tokens)
-
-        def fits(items: Sequence[InputItem]) -> bool:
-            try:
-                render(items, window - room)
-            except PromptTooLong:
-                return False
-            return True
-
-        return render(fitting([*run.history, *as_items(request.input)], fits), window - 1)
+        return await in_thread_if_long(
+            size, rendered_prompt, self._dialect, run.request, run.history, model.context_window_tokens
+        )
 
     def _generation(
         self,

@@ -104,6 +104,7 @@ SANS_IO = (
     "service.run.open_item",
     "service.run.opening",
     "service.run.promises",
+    "service.run.prompt",
     "service.run.schema_costs",
     "service.run.tool_validation",
     "service.run.truncation",
