@@ -8,7 +8,7 @@ late; auto makes its flushes larger and stays on time.
 import statistics
 
 from tests.bench.cpu import cpu_seconds
-from tests.bench.run import PACE_MS, TOKENS, load, processes
+from tests.bench.workload import PACE_MS, TOKENS, load, processes
 
 CHUNK = 4
 LOADS = (8, 400)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bench.run import FOLDER, load, processes
+from tests.bench.workload import FOLDER, load, processes
 
 SECONDS = 10
 

@@ -2,24 +2,17 @@
 
     python -m tests.bench.run [--streams 1,64,512] [--intervals 1,4,16,64]
 
-The scripted engine never waits, and is held back at N waiting tokens, so that every flush has just N: the
-server is busy all the time, and what is measured is its own cost. Prints a table, with the floors beside it,
-and saves everything in .build/bench as JSON and as a plot.
+Where the engine never waits the server is busy all the time, and what is measured is its own cost. Prints a
+table, with the floors beside it, and saves everything in .build/bench as JSON and as a plot.
 """
 
 import argparse
 import json
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import grpc
 from openresponses.v1.item_pb2 import Input
@@ -27,21 +20,22 @@ from openresponses.v1.service_pb2 import CreateResponseRequest
 from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
 
 from tests.bench import floors
-from tests.bench.cpu import children, cpu_seconds, resident_bytes
-from tests.processes import ROOT, Running, start_gateway, start_service
-from tests.scripts import encoded, write_script
-
-FOLDER = ROOT / ".build" / "bench"
-TEXTS = ["The quick brown fox jumps over the lazy dog. " * 45, "Hello there, this is the answer to it. " * 65]
-OUTPUT = (
-    f"<|channel|>analysis<|message|>{TEXTS[0]}<|end|><|start|>assistant<|channel|>final<|message|>"
-    f"{TEXTS[1]}<|return|>"
+from tests.bench.cpu import cpu_seconds, resident_bytes
+from tests.bench.workload import (
+    FOLDER,
+    LAG_PACE_MS,
+    LENGTHS,
+    OUTPUT,
+    TOKENS,
+    beat_text,
+    load,
+    long_text,
+    processes,
 )
-TOKENS = len(encoded(OUTPUT))
-PACE_MS = 20
-LAG_PACE_MS = 50
+from tests.processes import ROOT
+from tests.scripts import encoded
+
 IDLE_STREAMS = 512
-LENGTHS = (1_000, 10_000, 100_000)
 GROWTH_RESPONSES = 10_000
 FIRST_EVENTS = 50
 # Server CPU in µs a token at 64 streams: what the project wants to reach, by face and interval.
@@ -63,49 +57,6 @@ class Figures:
     first_event_ms: float
     """Median time to the first event."""
     events_per_stream: float
-
-
-@contextmanager
-def processes(interval: int, *more_flags: str) -> Iterator[tuple[Running, Running, int]]:
-    """The service at an interval, the gateway, and Envoy's process id."""
-    turns = {
-        "bench": {"harmony": OUTPUT, "chunks": interval},
-        "paced": {"harmony": OUTPUT, "chunks": interval, "delay_ms": PACE_MS},
-        "beat": {**answer(beat_text(interval), interval), "delay_ms": LAG_PACE_MS},
-        **{f"long-{count}": answer(long_text(count), interval) for count in LENGTHS},
-        "short": answer("Hi.", interval),
-        "idle": {"harmony": OUTPUT, "hang_after": 1},
-    }
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        flags = ["--engine", "scripted", "--script", write_script(folder, turns), "--slots", "2000"]
-        flags += [
-            "--stream-interval",
-            interval,
-            "--max-waiting-tokens",
-            interval,
-            "--stream-interval-ms",
-            10_000,
-        ]
-        service = stack.enter_context(start_service(*map(str, flags), *more_flags))
-        gateway = stack.enter_context(start_gateway(service.address))
-        (envoy,) = children(gateway.process.pid)
-        yield service, gateway, envoy
-
-
-def load(
-    face: str, address: str, model: str, streams: int, expected: Sequence[str] = TEXTS
-) -> dict[str, Any]:
-    """Run one client process to its end; `expected`: the texts of every response."""
-    with tempfile.NamedTemporaryFile() as figures:
-        command = [sys.executable, "-m", "tests.bench.load", face, address, model, str(streams), figures.name]
-        done = subprocess.run(
-            command, input=json.dumps(expected), capture_output=True, text=True, check=False, cwd=ROOT
-        )
-        if done.returncode:
-            sys.exit(f"A stream was not right:\n{done.stderr}")
-        found: dict[str, Any] = json.load(figures)
-    return found
 
 
 def measure(face: str, interval: int, streams: int) -> Figures:
@@ -167,21 +118,6 @@ def _lags_ms(times_ms: list[float]) -> list[float]:
     gaps = [(after - before, after) for before, after in pairwise([phases[-1] - LAG_PACE_MS, *phases])]
     beat = max(gaps)[1]
     return [(phase - beat) % LAG_PACE_MS for phase in phases]
-
-
-def beat_text(interval: int) -> str:
-    """An answer of a hundred chunks."""
-    return "word" + " word" * (100 * interval)
-
-
-def answer(text: str, interval: int) -> dict[str, object]:
-    """A scripted turn that says just this."""
-    return {"harmony": f"<|channel|>final<|message|>{text}<|return|>", "chunks": interval}
-
-
-def long_text(count: int) -> str:
-    """A text of so many tokens."""
-    return "word" + " word" * (count - 1)
 
 
 def us_by_length() -> dict[int, float]:
