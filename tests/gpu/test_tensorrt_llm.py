@@ -11,7 +11,7 @@ import pytest_asyncio
 from service.engine.tensorrt_llm import TensorRTLLMEngine
 from service.engine.tensorrt_settings import TensorRTSettings
 from tests.engine_contract import MAX_QUEUED_REQUESTS, SLOTS, EngineContract
-from tests.integration.test_llama_cpp import generation
+from tests.generation import generation
 
 MODEL = os.environ.get("GPU_MODEL", "openai/gpt-oss-20b")
 

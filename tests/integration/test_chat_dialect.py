@@ -22,7 +22,7 @@ from service.wire.openai_json import encode
 from service.wire.stream_rules import check_stream
 from tests.conformance.vectors import in_short
 from tests.engine_contract import MAX_QUEUED_REQUESTS, SLOTS, EngineContract
-from tests.integration.test_llama_cpp import generation
+from tests.generation import generation
 from tests.processes import start_service
 from tests.scripts import write_script
 

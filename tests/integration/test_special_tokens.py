@@ -13,8 +13,8 @@ from service.engine.embedded import bundled_model
 from service.engine.llama_cpp import LlamaCppEngine
 from service.engine.llama_runtime import ChatMessage, LlamaRuntime
 from tests.engine_contract import chunks_of
+from tests.generation import generation
 from tests.gguf_chain import write_family
-from tests.integration.test_llama_cpp import generation
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
