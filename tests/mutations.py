@@ -172,7 +172,7 @@ MUTATIONS = [
     Mutation("Tools", "a required call may be left out", PROMISES, "if self.call_required and not calls:", "if False:", TURNS),
     Mutation("Tools", "any tool may be called", PROMISES, "if self.calls is not None and name not in self.calls:", "if False:", TURNS),
     Mutation("Tools", "held escapes of a text are lost", CUSTOM, "                self._held = source[at:]\n", "", TURNS),
-    Mutation("Tools", "a text without its object loses its beginning", CUSTOM, "return held + arguments", "return arguments", TURNS),
+    Mutation("Tools", "a text without its object loses its beginning", CUSTOM, "return \"\".join([*self._opening, arguments])", "return arguments", TURNS),
     Mutation("Tools", "arguments of strict functions are not checked", PROMISES, "if fault := self._arguments_fault(call, name):", "if fault := None:", TURNS),
     Mutation("Format", "an answer is not checked", PROMISES, "if fault := self._answer_fault(item):", "if fault := None:", TURNS),
     Mutation("Reasoning", "hidden thoughts are shown", "service/run/builder.py", "hides_reasoning=not self._show_reasoning,", "hides_reasoning=False,", TURNS),

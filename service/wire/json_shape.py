@@ -211,6 +211,8 @@ def _tagged(message: Descriptor) -> Tagged:
             raise TypeError(f"{field.full_name}: beside a oneof stand plain texts, integers and booleans")
         if unknown:
             raise TypeError(f"{field.full_name}: nothing stands beside a member that is printed as it came")
+        if any(field.name == inner.name for _, fields in members.values() for inner in fields):
+            raise TypeError(f"{field.full_name}: a member of the oneof has a field of that name, too")
     return Tagged(oneof, members, unknown, others, has_type=len(others) < len(beside))
 
 

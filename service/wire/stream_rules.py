@@ -4,7 +4,8 @@ It takes events as JSON objects, so it judges any server's stream, and knows not
 rules are those that OpenAI's clients rely on:
 
   1. Events are numbered from 0 without gaps, and their types are OpenAI's.
-  2. created comes first, then queued or in_progress; exactly one terminal event comes last.
+  2. created comes first, then queued, in_progress or both; exactly one terminal event comes last. Items come
+     behind in_progress.
   3. Items follow one another, each opened by output_item.added and closed by output_item.done, their
      output_index counting from 0. Only a response that failed or was cancelled may leave one open.
   4. Parts follow one another inside their item, each opened and closed, their content_index counting from 0.
@@ -38,7 +39,12 @@ _TERMINAL: Final = {
     "response.incomplete": ("incomplete", "cancelled"),
     "response.failed": ("failed",),
 }
-_LIFECYCLE: Final = ("response.created", "response.queued", "response.in_progress")
+# Of each event that opens the stream: behind which it comes, and what its response may be.
+_OPENING: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "response.created": (("",), ("queued", "in_progress")),
+    "response.queued": (("response.created",), ("queued",)),
+    "response.in_progress": (("response.created", "response.queued"), ("in_progress",)),
+}
 # Deltas that fill a part: its type, and the key of its text.
 _PART_TEXTS: Final = {
     "output_text": ("output_text", "text"),
@@ -92,6 +98,7 @@ class StreamChecker:
         self._items: list[Mapping[str, Any]] = []
         self._parts: list[Mapping[str, Any]] = []
         self._ids: set[str] = set()
+        self._opening = ""
         self._terminal = ""
         self._handlers = self._handlers_by_type()
 
@@ -115,12 +122,16 @@ class StreamChecker:
             )
         if not isinstance(type_, str):
             self._problem("type is missing")
+        elif type_ in _OPENING:
+            self._check_opening(type_, event)
         elif type_ in _TERMINAL:
+            if self._opening not in ("response.queued", "response.in_progress"):
+                self._problem(f"{type_} comes before response.queued and response.in_progress")
             self._terminal = type_
             self._check_terminal(event)
-        elif type_ in _LIFECYCLE:
-            self._check_lifecycle(event)
         else:
+            if self._opening != "response.in_progress" and type_ != "error":
+                self._problem(f"{type_} comes before response.in_progress")
             handler = self._handlers.get(type_)
             if handler is not None:
                 handler(event)
@@ -154,14 +165,16 @@ class StreamChecker:
         if got != wanted:
             self._problem(f"{what} is {_short(got)}, not {_short(wanted)}")
 
-    # Lifecycle.
+    # The response.
 
-    def _check_lifecycle(self, event: Event) -> None:
+    def _check_opening(self, type_: str, event: Event) -> None:
+        behind, statuses = _OPENING[type_]
+        if self._opening not in behind:
+            self._problem(f"{type_} comes after {self._opening or 'nothing'}")
+        self._opening = type_
         response = event.get("response") or {}
-        status = "queued" if event["type"] == "response.queued" else response.get("status")
-        self._expect("response.status", response.get("status"), status)
-        if response.get("status") not in ("queued", "in_progress"):
-            self._problem(f"{event['type']} has status {response.get('status')!r}")
+        if response.get("status") not in statuses:
+            self._problem(f"{type_} has status {response.get('status')!r}")
         self._expect("response.output", response.get("output"), self._items)
 
     def _check_terminal(self, event: Event) -> None:

@@ -26,6 +26,7 @@ WRONG_CONTRACTS = [
     (BARE + "oneof a { string b = 1 [(json).raw = true]; }", "raw"),
     ("enum E { NONE = 0; } optional E e = 1;", "optional"),
     (TAGGED + "oneof a { No b = 1; } optional int32 c = 2;", "beside"),
+    (TAGGED + "oneof a { Text b = 1; } string text = 2;", "of that name"),
     (TAGGED + "oneof a { No b = 1; } No c = 2;", "beside"),
     (TAGGED + "oneof a { No b = 1; } repeated string c = 2;", "beside"),
     (TAGGED + "oneof a { UnknownVariant unknown = 1; } string c = 2;", "beside"),
@@ -41,7 +42,7 @@ WRONG_CONTRACTS = [
 def test_a_contract_that_the_rules_cannot_express_is_named(tmp_path: Path, body: str, problem: str) -> None:
     contract = load(
         'syntax = "proto3"; package openresponses.v1.test; import "openresponses/v1/json.proto";'
-        "message No {} message Has { string type = 1; }"
+        "message No {} message Text { string text = 1; } message Has { string type = 1; }"
         'message Is { option (json_message).type = "is"; }'
         f"message Message {{ {body} }}",
         tmp_path,

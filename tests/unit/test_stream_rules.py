@@ -69,9 +69,21 @@ def swap(events: Events) -> None:
     events[i]["delta"], events[i + 1]["delta"] = events[i + 1]["delta"], events[i]["delta"]
 
 
+def queue_late(events: Events) -> None:
+    i = at(events, "response.in_progress")
+    late = copy.deepcopy(events[i]) | {"type": "response.queued"}
+    late["response"]["status"] = "queued"
+    events.insert(i + 1, late)
+    renumbered(events)
+
+
 BREAKAGES = [
     ("text", drop("response.created"), "response.created is the first event"),
     ("text", double("response.created"), "response.created is the first event"),
+    ("text", drop("response.in_progress"), "comes before response.in_progress"),
+    ("text", double("response.in_progress"), "response.in_progress comes after response.in_progress"),
+    ("text", put("response.in_progress", "response", "status", value="queued"), "has status 'queued'"),
+    ("text", queue_late, "response.queued comes after response.in_progress"),
     ("text", drop("response.completed"), "without a terminal event"),
     ("text", double("response.completed"), "comes after response.completed"),
     ("text", put("response.in_progress", "sequence_number", value=7), "sequence_number is 7, not 1"),

@@ -3,7 +3,7 @@
 isort:skip_file
 How the contract's messages look as OpenAI's JSON, where that differs from the default rules.
 
-The rules, which `service/wire/openai_json.py` implements and nothing else does:
+The rules, which `service/wire/` implements and nothing else does:
   1. A field's JSON name is its proto name.
   2. A plain scalar is always printed, zero or not. A double of integral value prints as an integer.
   3. An `optional` scalar or a message is printed when set; unset, it is left out, or null with
