@@ -96,8 +96,12 @@ class Compactor:
 
 
 def _check(request: CreateResponseRequest) -> None:
-    for name in ("background", "conversation", "stream"):
-        if getattr(request, name) if name != "conversation" else request.HasField("conversation"):
+    for name, asked in (
+        ("background", request.background),
+        ("conversation", request.HasField("conversation")),
+        ("stream", request.stream),
+    ):
+        if asked:
             raise InvalidRequest(
                 f"{name} is not supported for compaction: leave it out.",
                 code="unsupported_parameter",

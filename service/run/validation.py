@@ -149,9 +149,13 @@ def _check_offered(request: CreateResponseRequest) -> None:
 
 
 def _check_kept(request: CreateResponseRequest) -> None:
-    for name in ("background", "conversation"):
-        asked = request.background if name == "background" else request.HasField("conversation")
-        if asked and not is_kept(request):
+    if is_kept(request):
+        return
+    for name, asked in (
+        ("background", request.background),
+        ("conversation", request.HasField("conversation")),
+    ):
+        if asked:
             raise InvalidRequest(f"{name} needs store: true.", param="store")
 
 
