@@ -55,7 +55,7 @@ STORE = (
 DATABASE = ("tests/integration/test_database.py",)
 TURNS = (
     *("tests/property/test_custom_input.py", "tests/property/test_truncation.py"),
-    *("tests/integration/test_tools.py", "tests/integration/test_continuity.py"),
+    *("tests/integration/test_tools.py", "tests/integration/prompts"),
 )
 STOPPING = ("tests/integration/test_stopping.py", "tests/property/test_run.py", "tests/unit/test_flush.py")
 PLACES = ("tests/unit/test_preparation.py", "tests/unit/test_files.py")
