@@ -30,7 +30,7 @@ def main() -> int:
             print(line, file=sys.stderr)  # noqa: T201
         return 1
     except SettingsError as error:
-        print(error, file=sys.stderr)  # noqa: T201
+        print(f"{str(error).removeprefix('error parsing CLI: ')}. See --help.", file=sys.stderr)  # noqa: T201
         return 1
     logging.basicConfig(
         level=settings.log_level.upper(),

@@ -29,6 +29,7 @@ class Settings(BaseSettings):
         cli_implicit_flags=True,
         cli_hide_none_type=True,
         cli_avoid_json=True,
+        cli_exit_on_error=False,
     )
 
     engine: Literal["embedded", "scripted", "tensorrt_llm"] = Field(
