@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import httpx
+import pytest
 
 from service.wire.stream_rules import check_stream
 from tests.integration.gateway import TIMEOUT_S, assert_openai_error, body, events_of, wait_until
@@ -64,6 +65,25 @@ def test_what_it_cannot_start_with(gateway: Running, service: Running):
         assert named in done.stderr
         assert "Traceback" not in done.stderr
         assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("localhost", "HTTP_HOST must be an IP address, not 'localhost'."),
+        (
+            "192.0.2.1",
+            "cannot listen on port 0 of 192.0.2.1: Cannot assign requested address. See HTTP_HOST.",
+        ),
+    ],
+)
+def test_an_address_that_is_not_this_machines(monkeypatch, host, said):
+    monkeypatch.setenv("HTTP_HOST", host)
+    run = str(Path(__file__).parents[2] / "gateway" / "run")
+    done = subprocess.run(
+        [run, "0", "127.0.0.1:1"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, f"gateway/run: {said}\n")
 
 
 def test_it_stops_cleanly(service: Running):
