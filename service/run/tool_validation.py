@@ -41,6 +41,11 @@ def check_tools(request: CreateResponseRequest, *, rejects_unoffered: bool) -> R
     tools = request_tools(request)
     names: set[str] = set()
     for tool in tools.offered:
+        if not tool.bare_name:
+            raise InvalidRequest(
+                f"{tool.path}.name is missing: it stands beside type here, unlike in Chat Completions.",
+                param=f"{tool.path}.name",
+            )
         if not is_name(tool.bare_name):
             raise InvalidRequest(f"{tool.path}.name must be {NAME_RULE}.", param=f"{tool.path}.name")
         if tool.name in names:

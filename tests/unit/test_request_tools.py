@@ -92,6 +92,13 @@ def test_tools_are_limited_in_number_and_size(fits, exceeds, param):
     assert caught.value.param == param
 
 
+@pytest.mark.parametrize("kind", ["function", "custom"])
+def test_a_tool_as_chat_completions_wants_it_is_told_where_its_name_belongs(kind):
+    with pytest.raises(InvalidRequest, match="is missing: it stands beside type here") as caught:
+        validate(request(tools=[{"type": kind, kind: {"name": "f"}}]), GUIDED, LIMITS)
+    assert caught.value.param == "tools[0].name"
+
+
 def test_tools_are_worked_out_once(monkeypatch):
     """And only after their number has been looked at."""
     seen = []
