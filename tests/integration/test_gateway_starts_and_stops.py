@@ -86,6 +86,13 @@ def test_an_address_that_is_not_this_machines(monkeypatch, host, said):
     assert (done.returncode, done.stderr) == (1, f"gateway/run: {said}\n")
 
 
+def test_it_listens_on_ipv6(monkeypatch, service: Running):
+    monkeypatch.setenv("HTTP_HOST", "::1")
+    with start_gateway(service.address) as running:
+        assert running.address.startswith("[::1]:")
+        assert httpx.get(f"http://{running.address}/health").status_code == 200
+
+
 def test_it_stops_cleanly(service: Running):
     with start_gateway(service.address) as running:
         assert running.stop() == 0
