@@ -70,7 +70,7 @@ TRANSPORT = (
 GATEWAY_MEMORY = ("tests/integration/test_gateway_memory.py",)
 SHOWN = 3
 # A stream that never ends makes test after test wait for its time to be over.
-LIMITS = ("--maxfail=10", "--timeout=60")
+LIMITS = ("--maxfail=4", "--timeout=60")
 MOST_S = 300
 
 
@@ -287,7 +287,8 @@ def main() -> int:
     unnoticed = 0
     with ThreadPoolExecutor(2) as pool:
         for mutation, tests in zip(MUTATIONS, pool.map(failing_tests, MUTATIONS), strict=True):
-            shown = "<br>".join(f"`{test.rpartition('/')[2]}`" for test in tests[:SHOWN])
+            names = [test.rpartition("/")[2].replace("|", "\\|") for test in tests[:SHOWN]]
+            shown = "<br>".join(f"`{name}`" for name in names)
             more = "<br>and more" if len(tests) > SHOWN else ""
             print(f"| {mutation.rule} | {mutation.what} | {shown or 'NONE'}{more} |", flush=True)
             unnoticed += not tests
