@@ -79,11 +79,15 @@ class Background:
         A response that is deleted meanwhile ends as one that is cancelled, with the items that were done.
 
         Raises:
-            InvalidRequest: the response has ended, and had no event of that number.
+            NotFound: the response is gone before the first of them.
+            InvalidRequest: it has no event of that number, or not yet.
             Unavailable: this server has stopped, and the response is made by another one.
 
         """
-        response_id, started_after = response.id, after
+        response_id = response.id
+        if after >= 0:
+            # Before anything is sent, so that a status tells it.
+            await self._log.check_number(owner, response_id, after)
         done: list[OutputItem] = []
         loop = asyncio.get_running_loop()
         spoke_at = loop.time()
@@ -104,8 +108,6 @@ class Background:
                 after = page.events[-1].sequence_number
                 spoke_at = loop.time()
             if page.over:
-                if after == started_after:
-                    await self._log.check_number(owner, response_id, after)
                 return
             if page.events:
                 continue

@@ -159,9 +159,10 @@ class EventLog:
         return LogPage(events, over=not is_active and len(events) < PAGE_EVENTS)
 
     async def check_number(self, owner: str, response_id: str, number: int) -> None:
-        """Check that a number is not beyond a response's last event; of a response that is gone, any will do.
+        """Check that a number is not beyond a response's last event so far.
 
         Raises:
+            NotFound: as `read`.
             InvalidRequest: it is.
 
         """
@@ -172,7 +173,9 @@ class EventLog:
         )
         async with self._database.reading() as connection:
             found = await connection.scalar(last)
-        if found is not None and number > found:
+        if found is None:
+            raise no_such_response(response_id)
+        if number > found:
             raise InvalidRequest(
                 f"starting_after is {number}, and the last event has number {found}.", param="starting_after"
             )

@@ -41,6 +41,17 @@ def test_the_events_can_be_had_from_any_number_on_as_often_as_one_likes(client):
         assert caught.value.param == "starting_after"
 
 
+@pytest.mark.parametrize("after", [10_000, 2**31 - 1])
+def test_a_number_that_has_not_come_yet_is_refused_at_once(client, elsewhere, after):
+    """Nobody has seen it; and whoever waited for it would not hear of the end."""
+    response = client.responses.create(model="endless", input="Hi", background=True)
+    for reader in (client, elsewhere):
+        with pytest.raises(openai.BadRequestError) as caught:
+            reader.responses.retrieve(response.id, stream=True, starting_after=after)
+        assert caught.value.param == "starting_after"
+    client.responses.cancel(response.id)
+
+
 @pytest.mark.parametrize("seen", [1, 3, 10])
 def test_a_client_that_leaves_comes_back_to_the_rest(client, elsewhere, seen):
     """Here and through another service on the same database."""
