@@ -89,7 +89,8 @@ class Settings(BaseSettings):
         "sqlite:///openresponses.db",
         description="Where responses are kept: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME.",
     )
-    store_ttl_s: Annotated[int, Field(ge=1)] = Field(
+    # The database counts Unix time in 64 bits, and knows a time that never comes, which is later than this.
+    store_ttl_s: Annotated[int, Field(ge=1, le=2**60)] = Field(
         30 * 86_400,
         description="Seconds that a response is kept after its end, or that of one that continues it.",
     )

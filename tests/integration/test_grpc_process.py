@@ -69,6 +69,8 @@ BAD_STARTS = [
     (["--engine", "magic"], "--engine"),
     (["--listen", "nonsense"], "--listen"),
     (["--stream-interval", "0"], "--stream-interval"),
+    # A time that no database can hold.
+    (["--store-ttl-s", "9" * 19], "--store-ttl-s"),
     (["--script", "/nowhere.json"], "--engine embedded reads no script: add --engine scripted."),
     (["--auto-min-interval", "9", "--auto-max-interval", "5"], "--auto-min-interval 9 is above"),
     (["--stream-intervall", "8"], "unrecognized arguments: --stream-intervall 8. See --help."),
