@@ -43,10 +43,14 @@ class GrammarChild:
             )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(json.dumps(schema), file=self._process.stdin, flush=True)
-        answer = self._process.stdout.readline().strip()
-        if not answer:
-            self.close()
+        answer = ""
+        try:
+            print(json.dumps(schema), file=self._process.stdin, flush=True)
+            answer = self._process.stdout.readline().strip()
+        finally:
+            # Whoever gave up waiting must not leave an answer behind for the next question.
+            if not answer:
+                self.close()
         return answer
 
     def close(self) -> None:

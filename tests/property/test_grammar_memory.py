@@ -70,6 +70,7 @@ def child() -> Iterator[GrammarChild]:
     child.close()
 
 
+@pytest.mark.timeout(300)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(schema=DOCUMENTS)
 def test_any_schema(child, schema):
