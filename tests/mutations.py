@@ -275,7 +275,7 @@ def failing_tests(mutation: Mutation) -> list[str]:
             except subprocess.TimeoutExpired:
                 os.killpg(running.pid, signal.SIGKILL)
                 return [f"(they do not end within {MOST_S} s)"]
-        return re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        return re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
 
 
 def main() -> int:
