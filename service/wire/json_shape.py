@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from openresponses.v1 import json_pb2
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import Descriptor, EnumDescriptor
+    from google.protobuf.descriptor import Descriptor, EnumDescriptor, OneofDescriptor
 
 TYPE_KEY = "type"
 UNKNOWN_MEMBER = "unknown"
@@ -155,7 +155,7 @@ def _field(field: FieldDescriptor) -> Field:
     if options.raw and value.cpp_type != FieldDescriptor.CPPTYPE_STRING:
         raise TypeError(f"{field.full_name}: raw is for strings")
     oneof = field.containing_oneof
-    if field.enum_type and oneof and oneof.name.startswith("_"):
+    if field.enum_type and oneof and not _is_written(oneof):
         raise TypeError(f"{field.full_name}: the zero of an enum is unset already; leave `optional` out")
     can_be_unset = field.has_presence or field.is_repeated or options.raw or field.enum_type
     if options.null_when_unset and not can_be_unset:
@@ -177,10 +177,14 @@ def _field(field: FieldDescriptor) -> Field:
     )
 
 
+def _is_written(oneof: OneofDescriptor) -> bool:
+    """Whether a oneof stands in the contract: an `optional` field is one of its own, named with a `_`."""
+    return not oneof.name.startswith("_")
+
+
 def _oneof(message: Descriptor) -> tuple[str, list[Field], list[Field]]:
     """The name of a union's oneof, its members, and the fields beside it."""
-    # An `optional` field is a oneof of its own, listed after the written ones, with a `_` before its name.
-    oneofs = [oneof for oneof in message.oneofs if not oneof.name.startswith("_")]
+    oneofs = [oneof for oneof in message.oneofs if _is_written(oneof)]
     if len(oneofs) != 1:
         raise TypeError(f"{message.full_name}: a union has one oneof")
     names = {field.name for field in oneofs[0].fields}
@@ -206,12 +210,13 @@ def _tagged(message: Descriptor) -> Tagged:
             raise TypeError(f"{field.full_name}: its message must leave `type` to the tag, {field.tag}")
         members[field.tag] = (field.name, fields_of(body))
     others = tuple(field for field in beside if field.name != TYPE_KEY)
+    inner_names = {inner.name for _, fields in members.values() for inner in fields}
     for field in others:
         if field.cpp_type not in _PLAIN or field.optional or field.is_repeated or field.is_map or field.raw:
             raise TypeError(f"{field.full_name}: beside a oneof stand plain texts, integers and booleans")
         if unknown:
             raise TypeError(f"{field.full_name}: nothing stands beside a member that is printed as it came")
-        if any(field.name == inner.name for _, fields in members.values() for inner in fields):
+        if field.name in inner_names:
             raise TypeError(f"{field.full_name}: a member of the oneof has a field of that name, too")
     return Tagged(oneof, members, unknown, others, has_type=len(others) < len(beside))
 

@@ -11,8 +11,8 @@ The rules, which `service/wire/` implements and nothing else does:
   4. A repeated or map field is always printed, empty or not, unless `omit_when_empty`.
   5. A string with `raw` holds JSON text: printed as it is, read as it is. Empty, it prints null.
   6. A TAGGED union prints its set member's own object with `"type": TAG` first, and the fields that
-     stand beside the oneof, plain scalars, behind that. Reading, an object without `type` is the member tagged
-     "message", where there is one.
+     stand beside the oneof, plain scalars, behind that. Reading, an object without `type` is the
+     member tagged "message", where there is one.
   7. A BARE union prints its set member itself.
   8. An enum is printed in lower case, without its type's prefix.
   9. Reading: null counts as absent, unknown keys are ignored, a wrong type is an error that names
