@@ -11,6 +11,7 @@ from pathlib import Path
 import openai
 
 ROOT = Path(__file__).parents[1]
+GATEWAY = str(ROOT / "gateway" / "run")
 STOP_TIMEOUT_S = 20
 END_TIMEOUT_S = 60
 
@@ -50,20 +51,25 @@ def start_service(*flags: str | Path) -> Iterator[Running]:
 
 def run_service(*flags: str) -> subprocess.CompletedProcess[str]:
     """Run the service with flags that it cannot start with, to its end."""
+    return run_to_end(sys.executable, "-m", "service", *flags)
+
+
+def run_gateway(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the gateway with arguments that it cannot start with, to its end."""
+    return run_to_end(GATEWAY, *arguments)
+
+
+def run_to_end(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; return its exit status and what it printed."""
     return subprocess.run(
-        [sys.executable, "-m", "service", *flags],
-        capture_output=True,
-        text=True,
-        timeout=END_TIMEOUT_S,
-        check=False,
-        cwd=ROOT,
+        command, capture_output=True, text=True, timeout=END_TIMEOUT_S, check=False, cwd=ROOT
     )
 
 
 @contextmanager
 def start_gateway(*grpc_addresses: str) -> Iterator[Running]:
     """Run the gateway on a free port, in front of a service, or of several."""
-    with _started([str(ROOT / "gateway" / "run"), "0", *grpc_addresses], "ready http=") as running:
+    with _started([GATEWAY, "0", *grpc_addresses], "ready http=") as running:
         yield running
 
 

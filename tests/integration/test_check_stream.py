@@ -8,9 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.processes import ROOT
-
-TIMEOUT_S = 60
+from tests.processes import run_to_end
 
 
 class WrongServer(BaseHTTPRequestHandler):
@@ -38,14 +36,7 @@ def wrong_server() -> Iterator[str]:
 
 
 def check(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "service.check_stream", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-        cwd=ROOT,
-    )
+    return run_to_end(sys.executable, "-m", "service.check_stream", *arguments)
 
 
 @pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/responses"])

@@ -1,15 +1,13 @@
 """The gateway starts, stops, and goes on while the service behind it goes down and comes up."""
 
 import socket
-import subprocess
-from pathlib import Path
 
 import httpx
 import pytest
 
 from service.wire.stream_rules import check_stream
 from tests.integration.gateway import TIMEOUT_S, assert_openai_error, body, events_of, wait_until
-from tests.processes import Running, start_gateway, start_service
+from tests.processes import Running, run_gateway, start_gateway, start_service
 from tests.scripts import write_script
 
 
@@ -51,7 +49,6 @@ def test_a_stopping_service_refuses_with_503_and_finishes_what_runs(tmp_path):
 
 
 def test_what_it_cannot_start_with(gateway: Running, service: Running):
-    run = str(Path(__file__).parents[2] / "gateway" / "run")
     taken = gateway.address.rpartition(":")[2]
     for arguments, named in [
         ([], "usage"),
@@ -59,9 +56,7 @@ def test_what_it_cannot_start_with(gateway: Running, service: Running):
         (["0", "nonsense"], "HOST:PORT"),
         ([taken, service.address], "taken"),
     ]:
-        done = subprocess.run(
-            [run, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
+        done = run_gateway(*arguments)
         assert done.returncode != 0
         assert named in done.stderr
         assert "Traceback" not in done.stderr
@@ -80,10 +75,7 @@ def test_what_it_cannot_start_with(gateway: Running, service: Running):
 )
 def test_an_address_that_is_not_this_machines(monkeypatch, host, said):
     monkeypatch.setenv("HTTP_HOST", host)
-    run = str(Path(__file__).parents[2] / "gateway" / "run")
-    done = subprocess.run(
-        [run, "0", "127.0.0.1:1"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
+    done = run_gateway("0", "127.0.0.1:1")
     assert (done.returncode, done.stderr) == (1, f"gateway/run: {said}\n")
 
 

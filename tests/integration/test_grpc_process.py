@@ -1,7 +1,6 @@
 """The service as a process: what it says of itself, how it starts, and how it stops."""
 
 import signal
-import subprocess
 import sys
 import threading
 
@@ -13,7 +12,7 @@ from openresponses.v1.service_pb2 import ListModelsRequest
 from openresponses.v1.service_pb2_grpc import ResponsesServiceStub
 
 from tests.integration.grpc_calls import TIMEOUT_S, in_progress, stream
-from tests.processes import Running, run_service, start_service
+from tests.processes import Running, run_service, run_to_end, start_service
 from tests.scripts import TURNS, write_script
 
 
@@ -93,9 +92,7 @@ def test_an_old_protobuf_is_one_clear_line():
         "import sys; from google.protobuf import runtime_version; runtime_version.MAJOR = 5; "
         "sys.argv = ['service']; from service.__main__ import main; sys.exit(main())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", old], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
+    done = run_to_end(sys.executable, "-c", old)
     assert done.returncode == 1
     assert "make proto" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
