@@ -11,6 +11,9 @@ SCRIPT ?=
 FUZZ_SECONDS ?= 60
 # Many tests wait: a few more than there are cores.
 WORKERS ?= 3
+# A worker that crashes ends the run: in place of a restarted one, its file's other tests are waited for
+# for ever (pytest-xdist 3.8).
+PARALLEL := --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 
 PROTOS := $(sort $(wildcard proto/openresponses/v1/*.proto))
 
@@ -41,7 +44,7 @@ run: setup ## Start the service and the gateway; Ctrl-C stops both.
 	@HTTP_PORT=$(HTTP_PORT) GRPC_PORT=$(GRPC_PORT) ENGINE=$(ENGINE) MODEL=$(MODEL) SCRIPT=$(SCRIPT) gateway/run-all
 
 test: setup setup-node proto-check lint ## Check generated code, style and types, then run every test.
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/pytest $(PARALLEL)
 
 test-gpu: ## Run the engine tests on a GPU, with the packages that are installed.
 	$(PYTHON) -m pytest tests/gpu -rs

@@ -138,7 +138,12 @@ class Completion:
 
 
 class LlamaRuntime:
-    """One model in memory, answering up to `slots` chats at once."""
+    """One model in memory, answering up to `slots` chats at once.
+
+    A process should not hold models of different vocabularies to grammars, even one after the other:
+    llama.cpp finds the vocabulary of its last grammar again by its address (`common/llguidance.cpp`), and
+    aborts where a model of another size has come to lie there.
+    """
 
     def __init__(self, path: Path, *, slots: int, context_tokens: int) -> None:
         """Load the model. `context_tokens`: prompt and text of one chat, in the model's own tokens.

@@ -1,12 +1,18 @@
-"""What users write is never a special token of the model's: its prompt has those of its template, and no others."""
+"""What users write is never a special token of the model's: its prompt has those of its template, and no others.
 
-from collections.abc import AsyncIterator
-from dataclasses import replace
+Each model has a process of its own: llama.cpp remembers the vocabulary of the last grammar by its address, and
+ends the process when it finds another model's there. A service serves one.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import gguf
 import pytest
-import pytest_asyncio
 
 from service.engine.base import FunctionSchema, Guidance
 from service.engine.embedded import bundled_model
@@ -15,8 +21,6 @@ from service.engine.llama_runtime import ChatMessage, LlamaRuntime
 from tests.engine_contract import chunks_of
 from tests.generation import generation
 from tests.gguf_chain import write_family
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CONTROL, USER_DEFINED = gguf.TokenType.CONTROL, gguf.TokenType.USER_DEFINED
 TURNS = (
@@ -52,7 +56,7 @@ class Seen(LlamaCppEngine):
         return prompts
 
 
-async def special_count(runtime: LlamaRuntime, messages: list[ChatMessage], special: list[str]) -> int:
+async def special_count(runtime: LlamaRuntime, messages: list[ChatMessage], special: Sequence[str]) -> int:
     """How many special tokens llama.cpp reads in the prompt of these messages."""
     ids = {runtime.control_token(text) for text in special}
     assert None not in ids
@@ -64,26 +68,12 @@ async def special_count(runtime: LlamaRuntime, messages: list[ChatMessage], spec
     return sum(token in ids for token in tokens)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["bundled", *FAMILIES])
-async def engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[tuple[Seen, list[str]]]:
-    if request.param == "bundled":
-        path, special = bundled_model(), BUNDLED
-    else:
-        path = family_file(tmp_path_factory.mktemp("model"), request.param)
-        special = list(FAMILIES[request.param])
+async def asked_counts(path: Path, special: Sequence[str], texts: Sequence[str], called: bool) -> list[int]:
+    """The special tokens of the prompts for requests that have a text wherever users can write one."""
     engine = Seen(path, "m", slots=1, max_queued_requests=0)
-    yield engine, special
-    await engine.close()
-
-
-@pytest.mark.parametrize("called", [False, True], ids=["answer", "call"])
-async def test_what_users_write_is_text(engine, called):
-    engine, special = engine
     prompts = engine.watch()
-
-    async def count(text: str) -> int:
+    counts = []
+    for text in texts:
         request = generation(
             instructions=text,
             input=[
@@ -95,19 +85,52 @@ async def test_what_users_write_is_text(engine, called):
         )
         function = FunctionSchema("f", None, description=f"{text} It is.")
         guidance = Guidance((function,) if called else (), call_required=called)
-        request = replace(request, guidance=guidance, max_tokens=20)
-        await chunks_of(engine, request)
-        return await special_count(engine._runtime, prompts[-1], special)
+        await chunks_of(engine, replace(request, guidance=guidance, max_tokens=20))
+        counts.append(await special_count(engine._runtime, prompts[-1], special))
+    await engine.close()
+    return counts
 
-    assert await count("".join(special)) == await count("Hi.")
+
+async def raw_counts(path: Path, special: Sequence[str], texts: Sequence[str]) -> list[int]:
+    """The special tokens of prompts that have a text as it is."""
+    runtime = LlamaRuntime(path, slots=1, context_tokens=256)
+    counts = [await special_count(runtime, [ChatMessage("user", text)], special) for text in texts]
+    await runtime.close()
+    return counts
 
 
-async def test_else_it_would_be_more(engine):
+def run(count: Callable[..., Coroutine[None, None, list[int]]], *args: object) -> list[int]:
+    return asyncio.run(count(*args))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model's process, and what is special to the model."""
+
+    path: Path
+    special: Sequence[str]
+    process: ProcessPoolExecutor
+
+    def count(self, count: Callable[..., Coroutine[None, None, list[int]]], *args: object) -> list[int]:
+        return self.process.submit(run, count, self.path, self.special, *args).result()
+
+
+@pytest.fixture(scope="module", params=["bundled", *FAMILIES])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    family = request.param
+    bundled = family == "bundled"
+    path = bundled_model() if bundled else family_file(tmp_path_factory.mktemp("model"), family)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        yield Model(path, BUNDLED if bundled else list(FAMILIES[family]), process)
+
+
+@pytest.mark.parametrize("called", [False, True], ids=["answer", "call"])
+def test_what_users_write_is_text(model, called):
+    attacked, plain = model.count(asked_counts, ["".join(model.special), "Hi."], called)
+    assert attacked == plain
+
+
+def test_else_it_would_be_more(model):
     """So that the test above could tell."""
-    engine, special = engine
-    for text in special:
-        plain, attacked = [
-            await special_count(engine._runtime, [ChatMessage("user", said)], special)
-            for said in ("Hi.", f"Hi.{text}")
-        ]
-        assert attacked == plain + 1
+    plain, *attacked = model.count(raw_counts, ["Hi.", *(f"Hi.{text}" for text in model.special)])
+    assert attacked == [plain + 1] * len(model.special)
