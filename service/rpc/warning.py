@@ -20,23 +20,41 @@ _Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 _log = logging.getLogger(__name__)
 
 
-async def warned(
+def warned(
     batches: AsyncGenerator[_Batch, None], request: CreateResponseRequest, context: _Context
 ) -> AsyncGenerator[_Batch, None]:
-    """Yield the batches; tell before the first. A header that goes out earlier would fix the status, too."""
-    is_first = True
-    async for batch in batches:
-        if is_first:
-            await warn(request, context)
-            is_first = False
-        yield batch
+    """Return the batches; what there is to tell is told before the first of them is given."""
+    text = _warning(request)
+    return _told_first(batches, text, context) if text else batches
 
 
 async def warn(request: CreateResponseRequest, context: _Context) -> None:
     """Tell which tools of a request the model is not shown: clients send them whoever serves them."""
-    if unoffered := unoffered_tool_types(request):
-        names = ", ".join(unoffered).encode("ascii", "replace").decode()
-        text = "".join(c if c.isprintable() else "?" for c in f"tools left out, not offered here: {names}")
-        text = text[:_MAX_CHARACTERS]
-        _log.warning("%s", text)
-        await context.send_initial_metadata(((WARNING_KEY, text),))
+    if text := _warning(request):
+        await _tell(text, context)
+
+
+async def _told_first(
+    batches: AsyncGenerator[_Batch, None], text: str, context: _Context
+) -> AsyncGenerator[_Batch, None]:
+    is_first = True
+    async for batch in batches:
+        if is_first:
+            # Not earlier: a header that goes out fixes the status, too.
+            await _tell(text, context)
+            is_first = False
+        yield batch
+
+
+async def _tell(text: str, context: _Context) -> None:
+    _log.warning("%s", text)
+    await context.send_initial_metadata(((WARNING_KEY, text),))
+
+
+def _warning(request: CreateResponseRequest) -> str:
+    unoffered = unoffered_tool_types(request)
+    if not unoffered:
+        return ""
+    names = ", ".join(unoffered).encode("ascii", "replace").decode()
+    text = "".join(c if c.isprintable() else "?" for c in f"tools left out, not offered here: {names}")
+    return text[:_MAX_CHARACTERS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from h2.config import H2Configuration
@@ -26,6 +27,7 @@ from h2.exceptions import (
 from h2.settings import SettingCodes, Settings
 from h2.stream import H2Stream, StreamClosedBy, StreamState
 from hpack import Encoder
+from hpack.hpack import encode_integer
 from hyperframe.frame import AltSvcFrame, Frame, HeadersFrame, PriorityFrame, RstStreamFrame
 
 from service.transport.frames import Frames
@@ -40,8 +42,9 @@ CONNECTION_WINDOW_BYTES: Final = 16 << 20
 """Of all requests' bodies of a connection."""
 
 _SWEPT_STREAMS: Final = 64
-# Of what HPACK keeps to name it again, which it looks for field by field (RFC 7541, 4.1).
-_MAX_HEADER_TABLE_BYTES: Final = 4096
+# HPACK: the table, which begins with 4,096 bytes, has 0 from now on; a field's name and value follow.
+_NO_TABLE: Final = b"\x20"
+_LITERAL: Final = b"\x00"
 # Length in three bytes, type, flags, stream.
 _FRAME_HEADER: Final = struct.Struct(">HBBBL")
 _DATA: Final = 0
@@ -98,22 +101,34 @@ class _Stream(H2Stream):
 
 
 class _Encoder(Encoder):
-    """HPACK with a table of a limited size.
+    """HPACK without a table: each field is written out (RFC 7541, 6.2.2).
 
-    What a client allows is as much as its memory holds; an encoder may keep less (RFC 7541, 4.2).
+    A response has few fields, most of them the same in every one. To look them up would cost more than the
+    bytes, and a table would take memory of every connection.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._size_update = _NO_TABLE
 
     @property
     def header_table_size(self) -> int:
-        """How many bytes the table may have. Set, it is told to the client with the next header fields."""
-        return self.header_table.maxsize
+        """0, whatever the client allows: nothing has to be told when it allows less (RFC 7541, 4.2)."""
+        return 0
 
     @header_table_size.setter
     def header_table_size(self, value: int) -> None:
-        self.header_table.maxsize = size = min(value, _MAX_HEADER_TABLE_BYTES)
-        if self.header_table.resized:
-            # Of any number of sizes in between, the smallest and the last are told.
-            self.table_size_changes = [min([*self.table_size_changes, size]), size]
+        pass
+
+    def encode(self, headers: Iterable[Any], huffman: bool = True) -> bytes:
+        """Return the block of some fields, given as names and values in bytes; with no Huffman code."""
+        size_update, self._size_update = self._size_update, b""
+        return size_update + b"".join([_written_out(name, value) for name, value in headers])
+
+
+@lru_cache(maxsize=64)
+def _written_out(name: bytes, value: bytes) -> bytes:
+    return b"".join([_LITERAL, encode_integer(len(name), 7), name, encode_integer(len(value), 7), value])
 
 
 class Http2(H2Connection):
