@@ -11,9 +11,10 @@ SCRIPT ?=
 FUZZ_SECONDS ?= 60
 # Many tests wait: a few more than there are cores.
 WORKERS ?= 3
+# In the order of their names, the unit tests last: files of few tests take longest, and would else be the end.
 # A worker that crashes ends the run: in place of a restarted one, its file's other tests are waited for
 # for ever (pytest-xdist 3.8).
-PARALLEL := --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
+PARALLEL := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 PROTOS := $(sort $(wildcard proto/openresponses/v1/*.proto))
 
