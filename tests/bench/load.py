@@ -1,9 +1,10 @@
 """One client process of the benchmark: opens streams at once, and checks every one of them afterwards.
 
-    python -m tests.bench.load FACE ADDRESS MODEL STREAMS FIGURES_FILE <EXPECTED_TEXTS_JSON
+    python -m tests.bench.load FACE ADDRESS MODEL STREAMS IN_TURN FIGURES_FILE <EXPECTED_TEXTS_JSON
 
-FACE is grpc or http. Writes one JSON object: seconds from start to end, seconds to the first event and to each
-delta of every stream, and the number of events. A stream that is not right ends the process with an error.
+FACE is grpc or http. Of STREAMS at once each is followed by another when it ends, until IN_TURN have been.
+Writes one JSON object: seconds from start to end, seconds from its request to each message of every stream,
+and the number of events. A stream that is not right ends the process with an error.
 """
 
 import asyncio
@@ -28,28 +29,35 @@ class Stream:
 
     messages: list[bytes] = field(default_factory=list)
     times_s: list[float] = field(default_factory=list)
-    """When each message, or piece of a body, came; since the start."""
+    """When each message, or piece of a body, came; since the request."""
 
 
-async def over_grpc(address: str, model: str, streams: list[Stream], began_at: float) -> None:
+async def over_grpc(address: str, model: str, lines: list[list[Stream]]) -> None:
     request = CreateResponseRequest(model=model, input=Input(text="Hi"), store=False).SerializeToString()
     async with grpc.aio.insecure_channel(address) as channel:
         call = channel.unary_stream(METHOD)
 
-        async def read(stream: Stream) -> None:
-            async for message in call(request):
-                stream.messages.append(message)
-                stream.times_s.append(time.monotonic() - began_at)
+        async def read(line: list[Stream]) -> None:
+            for stream in line:
+                began_at = time.monotonic()
+                async for message in call(request):
+                    stream.messages.append(message)
+                    stream.times_s.append(time.monotonic() - began_at)
 
-        await asyncio.gather(*map(read, streams))
+        await asyncio.gather(*map(read, lines))
 
 
-async def over_http(address: str, model: str, streams: list[Stream], began_at: float) -> None:
+async def over_http(address: str, model: str, lines: list[list[Stream]]) -> None:
     content = json.dumps({"model": model, "input": "Hi", "stream": True, "store": False}).encode()
     head = f"POST /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(content)}\r\n\r\n"
     host, _, port = address.rpartition(":")
 
-    async def read(stream: Stream) -> None:
+    async def read(line: list[Stream]) -> None:
+        for stream in line:
+            await read_one(stream)
+
+    async def read_one(stream: Stream) -> None:
+        began_at = time.monotonic()
         reader, writer = await asyncio.open_connection(host, int(port), limit=2**22)
         writer.write(head.encode() + content)
         assert (await reader.readline()).split()[1] == b"200"
@@ -60,7 +68,7 @@ async def over_http(address: str, model: str, streams: list[Stream], began_at: f
             stream.times_s.append(time.monotonic() - began_at)
         writer.close()
 
-    await asyncio.gather(*map(read, streams))
+    await asyncio.gather(*map(read, lines))
 
 
 def events_of(face: str, stream: Stream) -> list[tuple[str, str, str]]:
@@ -103,12 +111,13 @@ def check(face: str, stream: Stream, expected: list[str]) -> int:
 
 def main() -> None:
     """Run one load."""
-    face, address, model, count, figures = sys.argv[1:]
+    face, address, model, count, in_turn, figures = sys.argv[1:]
     expected = json.load(sys.stdin)
-    streams = [Stream() for _ in range(int(count))]
+    lines = [[Stream() for _ in range(int(in_turn))] for _ in range(int(count))]
     began_at = time.monotonic()
-    uvloop.run({"grpc": over_grpc, "http": over_http}[face](address, model, streams, began_at))
+    uvloop.run({"grpc": over_grpc, "http": over_http}[face](address, model, lines))
     seconds = time.monotonic() - began_at
+    streams = [stream for line in lines for stream in line]
     events = sum(check(face, stream, expected) for stream in streams)
     times = [stream.times_s for stream in streams]
     Path(figures).write_text(json.dumps({"seconds": seconds, "events": events, "times_s": times}))

@@ -69,10 +69,12 @@ def measure(face: str, interval: int, streams: int) -> Figures:
         load(face, address, "bench", 2)
         before, before_envoy = cpu_seconds(service.process.pid), cpu_seconds(envoy)
         runs = []
+        in_turn = max(1, 64 // streams)
         while cpu_seconds(service.process.pid) - before < MEASURED_CPU_S:
-            runs.append(load(face, address, "bench", streams))
+            runs.append(load(face, address, "bench", streams, in_turn=in_turn))
         spent, spent_envoy = cpu_seconds(service.process.pid) - before, cpu_seconds(envoy) - before_envoy
-    tokens = TOKENS * streams * len(runs)
+    responses = streams * in_turn * len(runs)
+    tokens = TOKENS * responses
     firsts = [times[0] for run in runs for times in run["times_s"]]
     return Figures(
         face,
@@ -82,7 +84,7 @@ def measure(face: str, interval: int, streams: int) -> Figures:
         spent_envoy / tokens * 1e6 if face == "http" else 0.0,
         tokens / sum(run["seconds"] for run in runs),
         statistics.median(firsts) * 1000,
-        sum(run["events"] for run in runs) / (streams * len(runs)),
+        sum(run["events"] for run in runs) / responses,
     )
 
 

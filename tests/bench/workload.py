@@ -56,11 +56,15 @@ def processes(interval: int, *more_flags: str) -> Iterator[tuple[Running, Runnin
 
 
 def load(
-    face: str, address: str, model: str, streams: int, expected: Sequence[str] = TEXTS
+    face: str, address: str, model: str, streams: int, expected: Sequence[str] = TEXTS, in_turn: int = 1
 ) -> dict[str, Any]:
-    """Run one client process to its end; `expected`: the texts of every response."""
+    """Run one client process to its end.
+
+    `expected`: the texts of every response; `in_turn`: how many follow one another in place of each stream.
+    """
     with tempfile.NamedTemporaryFile() as figures:
-        command = [sys.executable, "-m", "tests.bench.load", face, address, model, str(streams), figures.name]
+        command = [sys.executable, "-m", "tests.bench.load", face, address, model]
+        command += [str(streams), str(in_turn), figures.name]
         done = subprocess.run(
             command, input=json.dumps(expected), capture_output=True, text=True, check=False, cwd=ROOT
         )
