@@ -11,6 +11,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,14 +38,13 @@ async def over_grpc(address: str, model: str, lines: list[list[Stream]]) -> None
     async with grpc.aio.insecure_channel(address) as channel:
         call = channel.unary_stream(METHOD)
 
-        async def read(line: list[Stream]) -> None:
-            for stream in line:
-                began_at = time.monotonic()
-                async for message in call(request):
-                    stream.messages.append(message)
-                    stream.times_s.append(time.monotonic() - began_at)
+        async def read(stream: Stream) -> None:
+            began_at = time.monotonic()
+            async for message in call(request):
+                stream.messages.append(message)
+                stream.times_s.append(time.monotonic() - began_at)
 
-        await asyncio.gather(*map(read, lines))
+        await read_all(read, lines)
 
 
 async def over_http(address: str, model: str, lines: list[list[Stream]]) -> None:
@@ -52,11 +52,7 @@ async def over_http(address: str, model: str, lines: list[list[Stream]]) -> None
     head = f"POST /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(content)}\r\n\r\n"
     host, _, port = address.rpartition(":")
 
-    async def read(line: list[Stream]) -> None:
-        for stream in line:
-            await read_one(stream)
-
-    async def read_one(stream: Stream) -> None:
+    async def read(stream: Stream) -> None:
         began_at = time.monotonic()
         reader, writer = await asyncio.open_connection(host, int(port), limit=2**22)
         writer.write(head.encode() + content)
@@ -68,7 +64,17 @@ async def over_http(address: str, model: str, lines: list[list[Stream]]) -> None
             stream.times_s.append(time.monotonic() - began_at)
         writer.close()
 
-    await asyncio.gather(*map(read, lines))
+    await read_all(read, lines)
+
+
+async def read_all(read: Callable[[Stream], Awaitable[None]], lines: list[list[Stream]]) -> None:
+    """Read all lines at once, the streams of each in turn."""
+
+    async def follow(line: list[Stream]) -> None:
+        for stream in line:
+            await read(stream)
+
+    await asyncio.gather(*map(follow, lines))
 
 
 def events_of(face: str, stream: Stream) -> list[tuple[str, str, str]]:

@@ -99,7 +99,11 @@ async def raw_counts(path: Path, special: Sequence[str], texts: Sequence[str]) -
     return counts
 
 
-def run(count: Callable[..., Coroutine[None, None, list[int]]], *args: object) -> list[int]:
+Count = Callable[..., Coroutine[None, None, list[int]]]
+"""One of the functions above."""
+
+
+def run(count: Count, *args: object) -> list[int]:
     return asyncio.run(count(*args))
 
 
@@ -111,17 +115,19 @@ class Model:
     special: Sequence[str]
     process: ProcessPoolExecutor
 
-    def count(self, count: Callable[..., Coroutine[None, None, list[int]]], *args: object) -> list[int]:
+    def count(self, count: Count, *args: object) -> list[int]:
         return self.process.submit(run, count, self.path, self.special, *args).result()
 
 
 @pytest.fixture(scope="module", params=["bundled", *FAMILIES])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
-    family = request.param
-    bundled = family == "bundled"
-    path = bundled_model() if bundled else family_file(tmp_path_factory.mktemp("model"), family)
+    if request.param == "bundled":
+        path, special = bundled_model(), BUNDLED
+    else:
+        path = family_file(tmp_path_factory.mktemp("model"), request.param)
+        special = list(FAMILIES[request.param])
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        yield Model(path, BUNDLED if bundled else list(FAMILIES[family]), process)
+        yield Model(path, special, process)
 
 
 @pytest.mark.parametrize("called", [False, True], ids=["answer", "call"])
